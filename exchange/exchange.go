@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exchange is one message exchange, sending and receiving, and what one security server owns.
+//
+// The sender is an http.RoundTripper, the receiver is middleware in front of an http.Handler. Both wrap one message
+// (hash, sign, stream) and unwrap the other (spool, hash, verify); that is all there is.
+package exchange
+
+import (
+	stdcrypto "crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"time"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/peer"
+	"github.com/caddy-fairway/fairway/spool"
+	"github.com/caddy-fairway/fairway/trust"
+)
+
+// SecurityServer is all that one security server owns. Its fields are set once, before its first exchange;
+// Close is called after its last.
+type SecurityServer struct {
+	ID       ident.Server
+	Local    Local
+	Keys     Keys
+	Trust    trust.Store
+	Peers    *peer.Pool
+	Spool    spool.Store
+	Evidence evidence.Store
+	Keep     Keep
+	// Services carries requests to the "to" of services over plain HTTP and HTTPS; its TLS settings are not used.
+	Services *http.Transport
+	Clock    func() time.Time
+
+	statuses *statuses
+	signers  *signers
+	backends *backends
+}
+
+// Keys gives a security server its private keys. It is safe for concurrent use.
+type Keys interface {
+	// Sign returns the signing key of a member (the subsystem is ignored), or nil.
+	Sign(member ident.Client) *SignKey
+	// Auth returns the TLS certificate and key for connections between security servers, leaf first, root left out.
+	Auth() *tls.Certificate
+}
+
+// SignKey is the signing key of a member.
+type SignKey struct {
+	Key         stdcrypto.Signer
+	Certificate *x509.Certificate
+}
+
+// Keep says what evidence keeps of messages besides their digests and signatures.
+type Keep struct {
+	Message     bool  // envelopes
+	Attachments bool  // attachments
+	UpTo        int64 // parts longer than this are kept as digests
+}
+
+// Local is what the security server's operator decided: its clients, its services and who may call them.
+// It is plain data, not changed after the server has started, and fails closed.
+type Local struct {
+	Clients  map[ident.Client]Caller    // who may speak for our clients
+	Services map[ident.Service]*Service // what we provide
+	Peers    map[ident.Server]PeerRule  // exceptions; the zero Server is the rule for all others
+}
+
+// Caller says how an information system must come to speak for a client. The zero value is loopback only.
+type Caller struct {
+	Any          bool                // over plain HTTP from anywhere (NOSSL)
+	TLS          bool                // over HTTPS from anywhere (SSLNOAUTH)
+	Certificates []*x509.Certificate // over HTTPS with one of these, compared octet for octet (SSLAUTH)
+}
+
+// Service is one service that the security server provides.
+type Service struct {
+	ID       ident.Service
+	Allow    []Subject
+	To       string              // URL; "" goes on to the next handler
+	Trusted  []*x509.Certificate // what an https To must show, compared octet for octet
+	AnyCert  bool                // an https To may show any certificate
+	Timeout  time.Duration       // without progress; 0 is DefaultTimeout
+	Limit    int64               // octets of one request package; 0 is none
+	Disabled *string             // the notice for callers; nil is enabled
+	Delivery Delivery
+}
+
+// DefaultTimeout is the silence that a service may take.
+const DefaultTimeout = 60 * time.Second
+
+// Delivery is how a verified request reaches its service.
+type Delivery uint8
+
+// Strict hands nothing to the service before the signature is verified.
+const Strict Delivery = 0
+
+// Subject is who may call a service: exactly one of its fields is set.
+type Subject struct {
+	Client      ident.Client
+	GlobalGroup string
+	Members     []ident.Client // of a local group
+}
+
+// PeerRule is what is special about messages to one peer.
+type PeerRule struct {
+	Form        *crypto.Form // nil: as the message asks (architecture, decision 1)
+	DirectLimit int64        // longest attachment of the direct form; 0 is DefaultDirectLimit
+}
+
+// DefaultDirectLimit is the longest attachment that an X-Road peer logs by default (signature-and-evidence 2).
+const DefaultDirectLimit = 10 << 20
