@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !(linux || darwin || freebsd)
+
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Here locks are not taken and therefore not judged: a name is random, so nobody else uses it, and nothing is swept.
+const (
+	canLock   = false
+	knowsFree = false
+	noFollow  = 0 // os.Root follows no link out of the folder
+)
+
+func tryLock(*os.File) (bool, error) { return true, nil }
+
+func freeOf(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
+
+// worldWritable cannot tell: the mode bits say nothing about access lists.
+func worldWritable(fs.FileInfo) bool { return false }
+
+// diskFull is Windows' ERROR_DISK_FULL.
+const diskFull = syscall.Errno(112)
+
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, diskFull) }

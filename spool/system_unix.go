@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin || freebsd
+
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+const (
+	canLock   = true
+	knowsFree = true
+	noFollow  = syscall.O_NOFOLLOW
+)
+
+// tryLock takes the lock of an open file, without waiting. The system gives it back when the process ends, however
+// it ends.
+func tryLock(f *os.File) (bool, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if failed = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); failed != syscall.EINTR {
+				return
+			}
+		}
+	})
+	if failed == syscall.EWOULDBLOCK {
+		return false, nil
+	}
+	return err == nil && failed == nil, errors.Join(err, failed)
+}
+
+// freeOf returns the octets that an ordinary user may still write to the file system of f.
+func freeOf(f *os.File) (int64, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var st syscall.Statfs_t
+	var failed error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if failed = syscall.Fstatfs(int(fd), &st); failed != syscall.EINTR {
+				return
+			}
+		}
+	})
+	return int64(st.Bavail) * int64(st.Bsize), errors.Join(err, failed)
+}
+
+func worldWritable(info fs.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
+
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
