@@ -64,6 +64,9 @@ func DigestByName(name string) Digest {
 	return 0
 }
 
+// Known reports whether d is one of the digest methods. The other methods are for those only.
+func (d Digest) Known() bool { return SHA256 <= d && d <= SHA512 }
+
 // String returns the name used in headers, such as "SHA-512".
 func (d Digest) String() string { return digests[d].name }
 
