@@ -59,6 +59,12 @@ and mutual TLS between the two. Direct is the control.
 	for i, n := range notes.texts {
 		fmt.Fprintf(&b, "%d. %s.\n", i+1, n)
 	}
+	b.WriteString("\n## Remarks\n\n")
+	for _, s := range r.stacks {
+		for _, remark := range s.remarks {
+			fmt.Fprintf(&b, "- %s: %s.\n", s.title, remark)
+		}
+	}
 	b.WriteString("\n## What the stacks send\n\nAs the reference saw it, directly; boundaries and ids shortened.\n\n")
 	b.WriteString("| stack | role | case | framing and Content-Type |\n|---|---|---|---|\n")
 	for _, s := range r.stacks {
@@ -85,7 +91,7 @@ func (r *report) table(b *strings.Builder, via, title string, notes *notes) {
 }
 
 func (r *report) row(b *strings.Builder, via string, s stack, title string, roles []string, client, service string, notes *notes) {
-	fmt.Fprintf(b, "| %s %s | %s |", s.title, r.versions[s.name], title)
+	fmt.Fprintf(b, "| %s | %s |", strings.TrimSpace(s.title+" "+r.versions[s.name]), title)
 	for _, name := range cases {
 		fmt.Fprintf(b, " %s |", r.cell(via, s, roles, client, service, name, notes))
 	}

@@ -31,6 +31,7 @@ type stack struct {
 	// PORT. Empty where the stack has no such side.
 	client, service []string
 	gaps            []gap
+	remarks         []string // what who integrates this stack should know
 }
 
 // A gap is what a stack cannot do, with the reason.
@@ -44,10 +45,21 @@ var stacks = []stack{
 	{
 		name: "cxf", title: "Apache CXF", version: pomVersion("cxf.version"),
 		client: java("cxf", "Client"), service: java("cxf", "Service"),
+		remarks: []string{
+			"A client with MTOM switched on sends even a request without files as multipart, of one part",
+			"A service adds SwA attachments to the map that the message context holds; a map put in its place is forgotten",
+			"To a request whose Content-Type names no charset, CXF on Jetty answers `text/xml;charset=iso-8859-1` over a body in " +
+				"UTF-8; security servers always name UTF-8, so it shows only without them",
+		},
 	},
 	{
 		name: "saaj", title: "SAAJ (Metro)", version: pomVersion("saaj.version"),
 		client: java("saaj", "Client"), service: java("saaj", "Service"),
+		remarks: []string{
+			"MTOM is written by hand: the includes in the body, and a Content-Type set before the message is saved",
+			"`AttachmentPart.getRawContentBytes` throws NegativeArraySizeException for an empty attachment; `getRawContent` reads it",
+			"`SOAPMessage.getAttachment` does not decode the percent signs of a `cid:` URL, so it misses the parts that CXF includes",
+		},
 	},
 	{
 		name: "gsoap", title: "gSOAP", version: debianVersion("gsoap"),
@@ -61,6 +73,9 @@ var stacks = []stack{
 				"zeep reads attachments of both forms, but has no way to send any: a request is always one XML document"},
 			{"service", cases, "zeep is a client library"},
 		},
+		remarks: []string{
+			"zeep cuts CR and LF off both ends of an attachment whose Content-Transfer-Encoding is binary",
+		},
 	},
 	{
 		name: "nodesoap", title: "node soap", version: npmVersion("soap"),
@@ -69,9 +84,14 @@ var stacks = []stack{
 			{"service", cases[1:],
 				"the server of node soap takes the whole HTTP body for the envelope and can add no parts to an answer"},
 		},
+		remarks: []string{
+			"Every multipart request is marked as XOP, also where the body includes none of its attachments; " +
+				"the includes of MTOM are written by hand",
+			"The answer of a service has the Content-Type of the request",
+		},
 	},
 	{
-		name: "xrd4j", title: "NIIS XRd4J", version: func(string) (string, error) { return "0.7.0", nil },
+		name: "xrd4j", title: "NIIS XRd4J", version: func(string) (string, error) { return "", nil },
 		gaps: []gap{
 			{"client", cases, xrd4j},
 			{"service", cases, xrd4j},
@@ -80,8 +100,7 @@ var stacks = []stack{
 }
 
 const xrd4j = "XRd4J is published in the artifact repository of NIIS only, not in Maven Central, so it cannot be built from " +
-	"the common registries. It sends and reads messages with SAAJ (saaj-impl 3.0.6, `SOAPConnection`), as the SAAJ row does; " +
-	"it has no MTOM of its own"
+	"the common registries. Its client sends and reads with SAAJ's SOAPConnection, as the SAAJ rows do; it has no MTOM of its own"
 
 // can reports whether the stack can do a case in a role, and why not if it cannot.
 func (s stack) can(role, name string) (bool, string) {
