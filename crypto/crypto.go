@@ -11,6 +11,7 @@ import (
 	"crypto"
 	_ "crypto/sha256" // the digests of this package
 	_ "crypto/sha512"
+	"errors"
 	"fmt"
 	"hash"
 )
@@ -94,6 +95,29 @@ type Part struct {
 	Name   string
 	Digest Digest
 	Sum    []byte
+}
+
+// CheckParts returns an error unless the parts are those of one message: /message.xml, then its attachments in order, each
+// with a digest of a known method.
+func CheckParts(parts []Part) error {
+	if len(parts) == 0 {
+		return errors.New("a message without parts")
+	}
+	for i, p := range parts {
+		name := Message
+		if i > 0 {
+			name = Attachment(i)
+		}
+		switch {
+		case p.Name != name:
+			return fmt.Errorf("part %d is %q, not %s", i, p.Name, name)
+		case !p.Digest.Known():
+			return fmt.Errorf("%s has no digest method", name)
+		case len(p.Sum) != p.Digest.Size():
+			return fmt.Errorf("%s has a digest of %d octets, not %d", name, len(p.Sum), p.Digest.Size())
+		}
+	}
+	return nil
 }
 
 // Form says how a signature refers to the parts.

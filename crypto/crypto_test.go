@@ -76,3 +76,31 @@ func TestSignatureForm(t *testing.T) {
 		t.Error("with a chain it is the chain form")
 	}
 }
+
+func TestCheckParts(t *testing.T) {
+	part := func(name string) Part { return Part{name, SHA256, SHA256.Sum(nil)} }
+	for _, test := range []struct {
+		name  string
+		parts []Part
+		ok    bool
+	}{
+		{"message", []Part{part(Message)}, true},
+		{"message and attachments", []Part{part(Message), part(Attachment(1)), part(Attachment(2))}, true},
+		{"nothing", nil, false},
+		{"attachment alone", []Part{part(Attachment(1))}, false},
+		{"attachment first", []Part{part(Attachment(1)), part(Message)}, false},
+		{"attachment left out", []Part{part(Message), part(Attachment(2))}, false},
+		{"attachment twice", []Part{part(Message), part(Attachment(1)), part(Attachment(1))}, false},
+		{"message twice", []Part{part(Message), part(Message)}, false},
+		{"no method", []Part{{Message, 0, SHA256.Sum(nil)}}, false},
+		{"unknown method", []Part{{Message, 9, SHA256.Sum(nil)}}, false},
+		{"digest of another method", []Part{{Message, SHA512, SHA256.Sum(nil)}}, false},
+		{"no digest", []Part{{Message, SHA512, nil}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := CheckParts(test.parts); (err == nil) != test.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
