@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymodule
+
+import (
+	"context"
+	"errors"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-fairway/fairway/spool"
+)
+
+func init() {
+	caddy.RegisterModule(DiskSpool{})
+}
+
+// DiskSpool keeps attachments that are not verified yet in files, small ones in memory.
+type DiskSpool struct {
+	// The folder. Default: `xroad/NAME/spool` in Caddy's data folder, with `default` for the server without a name.
+	Dir string `json:"dir,omitempty"`
+
+	// Octets that all attachments together may take. Default: no limit.
+	Quota int64 `json:"quota,omitempty"`
+
+	// Octets that must stay free on the disk. Default: 0.
+	Free int64 `json:"free,omitempty"`
+
+	// An attachment of up to this many octets stays in memory. Default: 64 KiB.
+	Memory int64 `json:"memory,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (DiskSpool) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "xroad.spools.disk",
+		New: func() caddy.Module { return new(DiskSpool) },
+	}
+}
+
+// Validate checks the configuration.
+func (d *DiskSpool) Validate() error {
+	if d.Quota < 0 || d.Free < 0 || d.Memory < 0 {
+		return errors.New("quota, free or memory is negative")
+	}
+	return nil
+}
+
+// OpenSpool implements Spool.
+func (d *DiskSpool) OpenSpool(_ context.Context, h Host) (spool.Store, error) {
+	dir := d.Dir
+	if dir == "" {
+		dir = dataFolder(h.Name, "spool")
+	}
+	return spool.OpenDisk(dir, spool.Options{Memory: d.Memory, Quota: d.Quota, Free: d.Free})
+}
+
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
+//
+//	spool disk [DIR] {
+//		quota  SIZE
+//		free   SIZE
+//		memory SIZE
+//	}
+func (d *DiskSpool) UnmarshalCaddyfile(disp *caddyfile.Dispenser) error {
+	disp.Next() // consume the module's name
+	if disp.NextArg() {
+		d.Dir = disp.Val()
+	}
+	return parseBlock(disp, words{
+		"quota":  func(disp *caddyfile.Dispenser) error { return parseSize(disp, &d.Quota) },
+		"free":   func(disp *caddyfile.Dispenser) error { return parseSize(disp, &d.Free) },
+		"memory": func(disp *caddyfile.Dispenser) error { return parseSize(disp, &d.Memory) },
+	}, nil)
+}
+
+// Interface guards
+var (
+	_ Spool                 = (*DiskSpool)(nil)
+	_ caddy.Validator       = (*DiskSpool)(nil)
+	_ caddyfile.Unmarshaler = (*DiskSpool)(nil)
+)
