@@ -168,5 +168,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	howett.net/plist v1.0.1 // indirect
-	software.sslmate.com/src/go-pkcs12 v0.7.4 // indirect
+	software.sslmate.com/src/go-pkcs12 v0.7.4
 )

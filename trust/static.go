@@ -2,5 +2,40 @@
 
 package trust
 
-// OpenStatic returns a Store of the shared parameters (version 6) of the own instance in one unsigned XML file.
-func OpenStatic(file string) (Store, error) { panic("stub") }
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// OpenStatic returns a Store of the shared parameters (version 6) of the own instance in one unsigned XML file. The file
+// is read once: to take over a change, open it again. An address may have a port of its own (host:port).
+// Cause: malformed_global_conf.
+func OpenStatic(file string) (Store, error) {
+	s, err := openStatic(file)
+	if err != nil {
+		return nil, fmt.Errorf("opening shared parameters %q: %w", file, err)
+	}
+	return s, nil
+}
+
+func openStatic(file string) (Store, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	doc, err := io.ReadAll(io.LimitReader(f, maxShared+1)) // one more than is accepted, so that it is refused
+	if err != nil {
+		return nil, err
+	}
+	p, err := ParseShared(doc)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(p, nil)
+	if err != nil {
+		return nil, refuse("malformed_global_conf", "%w", err)
+	}
+	return s, nil
+}

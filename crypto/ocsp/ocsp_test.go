@@ -371,3 +371,25 @@ func TestVectorResponse(t *testing.T) {
 		t.Errorf("got status %+v, key %x, update %v", r.status, r.key, r.single.ThisUpdate)
 	}
 }
+
+func TestResponderNameTurnedAround(t *testing.T) {
+	ca := issue(t, "CA", nil, nil, authority)
+	name := pkix.Name{Country: []string{"EE"}, Organization: []string{"O"}, CommonName: "responder"}
+	responder := issue(t, "", ca, nil, func(c *x509.Certificate) { ocspSigning(c); c.Subject = name })
+	turned := name.ToRDNSequence()
+	for i := range len(turned) / 2 {
+		turned[i], turned[len(turned)-1-i] = turned[len(turned)-1-i], turned[i]
+	}
+	der, err := asn1.Marshal(turned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name []byte
+		is   bool
+	}{{der, true}, {responder.cert.RawSubject, true}, {ca.cert.RawSubject, false}, {nil, false}, {[]byte{1}, false}} {
+		if got := (&response{name: c.name}).by(responder.cert); got != c.is {
+			t.Errorf("name %x: %v", c.name, got)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -223,7 +224,27 @@ func (r *response) by(c *x509.Certificate) bool {
 		sum := keyHash(c)
 		return sum != nil && bytes.Equal(r.key, sum)
 	}
-	return bytes.Equal(r.name, c.RawSubject)
+	return bytes.Equal(r.name, c.RawSubject) || sameAttributes(r.name, c.RawSubject)
+}
+
+// sameAttributes compares names without regard to order and kinds of strings, for some responders turn their name
+// around. It only chooses whose key the signature is checked with.
+func sameAttributes(a, b []byte) bool {
+	attributes := func(der []byte) (all []string) {
+		var names pkix.RDNSequence
+		if _, err := asn1.Unmarshal(der, &names); err != nil {
+			return nil
+		}
+		for _, set := range names {
+			for _, one := range set {
+				all = append(all, fmt.Sprintf("%v=%v", one.Type, one.Value))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	left := attributes(a)
+	return left != nil && slices.Equal(left, attributes(b))
 }
 
 func (r *response) signedBy(c *x509.Certificate) error {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddy-fairway/fairway/crypto/ocsp"
+	"github.com/caddy-fairway/fairway/ident"
+)
+
+// Parameters are the shared parameters of one instance as plain data (signature-and-evidence 13.5).
+type Parameters struct {
+	Instance       string
+	CAs            []CA
+	Members        []Member // each followed by its subsystems
+	Servers        []Server
+	Groups         map[string][]ident.Client // global groups by their code
+	Freshness      time.Duration             // how old an OCSP response may be
+	SkipNextUpdate bool                      // do not ask whether the next OCSP response was due
+}
+
+// CA is an approved certification service: one top CA and those below it that are approved with it.
+type CA struct {
+	Name               string
+	AuthenticationOnly bool
+	Profile            string      // class name, see profile.go
+	Authorities        []Authority // the top CA and the intermediate CAs, each a trust anchor
+}
+
+// Authority is the certificate of a CA and who answers for its revocations.
+type Authority struct {
+	Certificate *x509.Certificate
+	Responders  []Responder
+}
+
+// Responder is an OCSP responder of a CA.
+type Responder struct {
+	URL         string            // may be empty
+	Certificate *x509.Certificate // nil: it must be authorised by the CA
+}
+
+// Server is a registered security server.
+type Server struct {
+	ID             ident.Server
+	Address        string              // host or host:port; empty: it cannot be reached
+	OCSPAddress    string              // see Endpoint
+	AuthCertHashes [][sha256.Size]byte // of the DER of its authentication certificates
+	Clients        []ident.Client      // besides its owner
+	Maintenance    *string             // see Endpoint
+}
+
+// Ask returns a fresh OCSP response for a certificate of that issuer.
+type Ask func(ctx context.Context, cert, issuer *x509.Certificate) ([]byte, error)
+
+// New returns a Store of these parameters, which nobody may change from then on. They are valid for ever. Its Status
+// asks by ask, or where that is nil the responders over HTTP.
+func New(p Parameters, ask Ask) (Store, error) {
+	if p.Instance == "" {
+		return nil, errors.New("shared parameters without an instance")
+	}
+	if p.Freshness <= 0 {
+		return nil, fmt.Errorf("shared parameters of instance %s: OCSP responses may be %v old; that must be more than nothing", p.Instance, p.Freshness)
+	}
+	s := &instance{
+		p:           p,
+		ask:         ask,
+		authorities: make(map[string][]*authority),
+		servers:     make(map[ident.Server]*Server),
+		serving:     make(map[ident.Client][]*Server),
+		byHash:      make(map[[sha256.Size]byte][]*Server),
+		groups:      make(map[string]map[ident.Client]bool),
+	}
+	if ask == nil {
+		s.client = newClient()
+	}
+	for i := range p.CAs {
+		s.addCA(&p.CAs[i])
+	}
+	for i := range p.Servers {
+		if err := s.addServer(&p.Servers[i]); err != nil {
+			return nil, err
+		}
+	}
+	for code, members := range p.Groups {
+		s.groups[code] = make(map[ident.Client]bool, len(members))
+		for _, m := range members {
+			s.groups[code][m] = true
+		}
+	}
+	return s, nil
+}
+
+// instance is a Store of one instance: its parameters, looked up by what messages bring.
+type instance struct {
+	p      Parameters
+	ask    Ask
+	client *http.Client // nil where ask is not
+	proved facts
+
+	authorities map[string][]*authority // by subject name, DER, in the order of the parameters
+	servers     map[ident.Server]*Server
+	serving     map[ident.Client][]*Server // of which the client is the owner or a client
+	byHash      map[[sha256.Size]byte][]*Server
+	groups      map[string]map[ident.Client]bool
+}
+
+// authority is an approved CA certificate with what is configured for it.
+type authority struct {
+	*x509.Certificate
+	*CA
+	responders []*x509.Certificate
+	urls       []string
+}
+
+func (s *instance) addCA(ca *CA) {
+	for _, a := range ca.Authorities {
+		added := &authority{Certificate: a.Certificate, CA: ca}
+		for _, r := range a.Responders {
+			if r.Certificate != nil {
+				added.responders = append(added.responders, r.Certificate)
+			}
+			if r.URL != "" {
+				added.urls = append(added.urls, r.URL)
+			}
+		}
+		name := string(a.Certificate.RawSubject)
+		s.authorities[name] = append(s.authorities[name], added)
+	}
+}
+
+func (s *instance) addServer(server *Server) error {
+	if server.ID.Instance != s.p.Instance {
+		return fmt.Errorf("security server %s is not of instance %s", server.ID, s.p.Instance)
+	}
+	if s.servers[server.ID] != nil {
+		return fmt.Errorf("security server %s is registered twice", server.ID)
+	}
+	s.servers[server.ID] = server
+	for _, hash := range server.AuthCertHashes {
+		s.byHash[hash] = append(s.byHash[hash], server)
+	}
+	owner := server.ID.Owner()
+	s.serving[owner] = append(s.serving[owner], server)
+	for _, c := range server.Clients {
+		if c.Instance != s.p.Instance {
+			return fmt.Errorf("client %s of security server %s is not of instance %s", c, server.ID, s.p.Instance)
+		}
+		if !server.serves(c, s) {
+			s.serving[c] = append(s.serving[c], server)
+		}
+	}
+	return nil
+}
+
+// serves reports whether the client is the server's owner or registered on it.
+func (server *Server) serves(client ident.Client, s *instance) bool {
+	for _, one := range s.serving[client] {
+		if one == server {
+			return true
+		}
+	}
+	return false
+}
+
+// policy says which OCSP responses are acceptable for certificates of that issuer.
+func (s *instance) policy(issuer *x509.Certificate, e era) ocsp.Policy {
+	p := ocsp.Policy{Freshness: s.p.Freshness, SkipNextUpdate: s.p.SkipNextUpdate, Ahead: e.ahead, SHA1: e.sha1}
+	for _, a := range s.authorities[string(issuer.RawSubject)] {
+		if a.Certificate.Equal(issuer) {
+			p.Responders = append(p.Responders, a.responders...)
+		}
+	}
+	return p
+}
