@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/xades"
+	"github.com/caddy-fairway/fairway/evidence"
+)
+
+func evidenceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evidence <command>",
+		Short: "Reads what security servers have signed and verified",
+		Long: `Reads the evidence that security servers keep of every message they signed or verified. It may be read
+while the servers run. Without --dir, the default folders of this user's servers are read.`,
+		Example: examples("evidence list", "evidence show --id 4711"),
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usagef("there is no command %q", args[0])
+		}
+		return cmd.Help()
+	})
+	cmd.AddCommand(evidenceListCommand(), evidenceShowCommand())
+	return cmd
+}
+
+func evidenceListCommand() *cobra.Command {
+	var o evidenceOptions
+	cmd := &cobra.Command{
+		Use:     "list [--id ID] [--request ID] [--dir DIR]",
+		Short:   "Lists records, one a line",
+		Example: examples("evidence list", "evidence list --id 4711", "evidence list --dir /var/lib/fairway/evidence"),
+		Args:    cobra.ArbitraryArgs,
+		RunE: run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("evidence list takes no %q", args[0])
+			}
+			return listEvidence(ctx, cmd.OutOrStdout(), o)
+		}),
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func evidenceShowCommand() *cobra.Command {
+	var o evidenceOptions
+	cmd := &cobra.Command{
+		Use:   "show [NUMBER] [--id ID] [--request ID] [--dir DIR]",
+		Short: "Shows records whole, and verifies their signatures",
+		Long: `Shows the records of a message or an exchange whole: parts with their digests, the signature and its
+signer, and whether the signature is one over these parts now. Where parts were kept, their octets are hashed
+again. Whether the signer's certificate was trusted is what the security server decided at the time.
+
+Exits with 1 when there is no such record, or when one does not verify.`,
+		Example: examples("evidence show --id 4711", "evidence show 12 --dir /var/lib/fairway/evidence"),
+		Args:    cobra.ArbitraryArgs,
+		RunE: run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 0 && o.query.MessageID == "" && o.query.RequestID == "" {
+				return usagef("want the number of a record, --id or --request")
+			}
+			if len(args) == 1 {
+				n, err := strconv.ParseUint(args[0], 10, 64)
+				if err != nil {
+					return usagef("%q is not the number of a record", args[0])
+				}
+				o.number = n
+			}
+			return showEvidence(ctx, cmd.OutOrStdout(), o)
+		}),
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+type evidenceOptions struct {
+	query  evidence.Query
+	number uint64 // 0: all
+	dir    string
+}
+
+func (o *evidenceOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.query.MessageID, "id", "", "`id` of the message, as in its X-Road header")
+	cmd.Flags().StringVar(&o.query.RequestID, "request", "", "`id` of the exchange, as both security servers call it")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "evidence `folder` of one security server")
+}
+
+// each calls f with every record that is asked for. server is the name of the security server in the configuration, as
+// its folder tells.
+func (o *evidenceOptions) each(ctx context.Context, f func(server string, r *evidence.Record) error) error {
+	dirs := []string{o.dir}
+	if o.dir == "" {
+		pattern := filepath.Join(caddy.AppDataDir(), "xroad", "*", "evidence")
+		var err error
+		if dirs, err = filepath.Glob(pattern); err != nil {
+			return err
+		}
+		if len(dirs) == 0 {
+			return fmt.Errorf("no security server has kept evidence in %s; --dir names another folder", pattern)
+		}
+	}
+	for _, dir := range dirs {
+		if err := o.eachOf(ctx, dir, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *evidenceOptions) eachOf(ctx context.Context, dir string, f func(string, *evidence.Record) error) error {
+	store, err := evidence.OpenRead(dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	server := filepath.Base(filepath.Dir(filepath.Clean(dir)))
+	for r, err := range store.Find(ctx, o.query) {
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", dir, err)
+		}
+		if o.number != 0 && r.Number != o.number {
+			continue
+		}
+		if err := f(server, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SERVER\tNUMBER\tTIME\tROLE\tMESSAGE\tCLIENT\tSERVICE\tPARTS\tSIZE\tSIGNATURE\tID\tREQUEST")
+	err := o.each(ctx, func(server string, r *evidence.Record) error {
+		_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", server, r.Number,
+			r.Time.Local().Format(time.DateTime), r.Role, kind(r), r.Client, r.Service, len(r.Parts), size(recordSize(r)),
+			signatureOf(r), r.MessageID, r.RequestID)
+		return err
+	})
+	return errors.Join(err, table.Flush())
+}
+
+// kind is a record's place in its exchange.
+func kind(r *evidence.Record) string {
+	switch {
+	case r.Fault != "":
+		return "fault"
+	case r.Response:
+		return "response"
+	}
+	return "request"
+}
+
+func recordSize(r *evidence.Record) (n int64) {
+	for _, p := range r.Parts {
+		n += p.Size
+	}
+	return n
+}
+
+func signatureOf(r *evidence.Record) string {
+	if len(r.Signature.XML) == 0 {
+		return "none"
+	}
+	return r.Signature.Form().String()
+}
+
+func showEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
+	shown, wrong := 0, 0
+	err := o.each(ctx, func(server string, r *evidence.Record) error {
+		shown++
+		if err := showRecord(w, server, r); err != nil {
+			wrong++
+			fmt.Fprintf(w, "  DOES NOT VERIFY: %v\n", err)
+		}
+		_, err := fmt.Fprintln(w)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case shown == 0:
+		return errors.New("no such record")
+	case wrong > 0:
+		return fmt.Errorf("%d of %d records do not verify", wrong, shown)
+	}
+	return nil
+}
+
+// showRecord prints a record and returns an error where its signature does not verify.
+func showRecord(w io.Writer, server string, r *evidence.Record) error {
+	fmt.Fprintf(w, "%s record %d: %s, role %s\n", server, r.Number, kind(r), r.Role)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range [][2]string{
+		{"time", r.Time.Local().Format(time.RFC3339)},
+		{"message id", strconv.Quote(r.MessageID)},
+		{"request id", strconv.Quote(r.RequestID)},
+		{"client", r.Client.String()},
+		{"service", r.Service.String()},
+		{"peer", r.Peer},
+		{"fault", r.Fault},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(table, "  %s\t%s\n", line[0], line[1])
+		}
+	}
+	table.Flush()
+
+	fmt.Fprintln(table, "  PART\tSIZE\tTYPE\tKEPT\tDIGEST")
+	var changed error
+	for _, p := range r.Parts {
+		kept, err := rehash(p)
+		if err != nil {
+			changed = errors.Join(changed, err)
+		}
+		fmt.Fprintf(table, "  %s\t%d\t%q\t%s\t%s %s\n", p.Name, p.Size, p.ContentType, kept, p.Digest, hex.EncodeToString(p.Sum))
+	}
+	table.Flush()
+
+	if len(r.Signature.XML) == 0 {
+		fmt.Fprintln(w, "  nothing was signed")
+		return changed
+	}
+	v, err := verifyRecord(r)
+	if err := errors.Join(changed, err); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "  signature  %s form, verifies\n", v.Form)
+	fmt.Fprintf(w, "  signer     %s, serial %s, issued by %s\n", v.Certificate.Subject, v.Certificate.SerialNumber, v.Certificate.Issuer)
+	if !v.SigningTime.IsZero() {
+		fmt.Fprintf(w, "  signed     %s (as the signer says)\n", v.SigningTime.Local().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// verifyRecord checks a record's signature over its parts.
+func verifyRecord(r *evidence.Record) (*xades.Verified, error) {
+	parts := make([]crypto.Part, len(r.Parts))
+	for i, p := range r.Parts {
+		parts[i] = crypto.Part{Name: p.Name, Digest: p.Digest, Sum: p.Sum}
+	}
+	return xades.Verify(&r.Signature, parts)
+}
+
+// rehash hashes what was kept of a part, and says so.
+func rehash(p evidence.Part) (string, error) {
+	if p.Content == nil {
+		return "digest", nil
+	}
+	h := p.Digest.New()
+	if _, err := io.Copy(h, p.Content); err != nil {
+		return "damaged", fmt.Errorf("reading %s: %w", p.Name, err)
+	}
+	if !bytes.Equal(h.Sum(nil), p.Sum) {
+		return "changed", fmt.Errorf("what was kept of %s is not what was signed", p.Name)
+	}
+	return "whole", nil
+}
