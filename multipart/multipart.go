@@ -4,35 +4,76 @@
 //
 // What the standard library's mime/multipart loses is kept here: order, spelling, folding and padding of header lines,
 // and every parameter of a Content-Type that real clients send. Nothing is decoded and nothing is re-serialised.
+//
+// A body that two readers could cut or understand differently is refused, for what is hashed here is read by others later.
+// The rules are those of message-and-transport 4.1 and 5.4; the doc comments of Reader, Header and ParseContentType
+// say where they are stricter.
 package multipart
 
-import (
-	"errors"
-	"fmt"
-	"io"
-)
+import "fmt"
 
-// Limits bounds what a stranger can make a Reader hold or skip. A zero field means the field of DefaultLimits.
+// Limits bounds what a stranger can make a Reader hold or skip. A field that is not positive means the field of DefaultLimits.
 type Limits struct {
 	Boundary    int   // longest boundary, in octets
-	HeaderBytes int   // octets of one part's header block
+	HeaderBytes int   // octets of one part's header block, and of the padding behind one delimiter
 	Headers     int   // header fields of one part
-	Parts       int   // parts of one body
-	Depth       int   // multiparts inside each other
+	Parts       int   // parts of one body, those of nested multiparts included
+	Depth       int   // multiparts inside each other, the outermost included
 	Preamble    int64 // octets before the first delimiter
 }
 
 // DefaultLimits are far above what correct messages need.
 var DefaultLimits = Limits{Boundary: 1024, HeaderBytes: 64 << 10, Headers: 1000, Parts: 20000, Depth: 8, Preamble: 64 << 10}
 
+// orDefault puts the defaults where nothing is set.
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits
+	if l.Boundary > 0 {
+		d.Boundary = l.Boundary
+	}
+	if l.HeaderBytes > 0 {
+		d.HeaderBytes = l.HeaderBytes
+	}
+	if l.Headers > 0 {
+		d.Headers = l.Headers
+	}
+	if l.Parts > 0 {
+		d.Parts = l.Parts
+	}
+	if l.Depth > 0 {
+		d.Depth = l.Depth
+	}
+	if l.Preamble > 0 {
+		d.Preamble = l.Preamble
+	}
+	return d
+}
+
+// The errors by which a body is refused. They come wrapped, with the number of the part or the detail; each has a method
+// Cause() string, which returns X-Road's word for it.
 var (
 	// ErrTruncated: the body ended before its closing delimiter.
-	ErrTruncated = errors.New("multipart: body ends before its closing delimiter")
+	ErrTruncated error = &formError{"multipart: body ends before its closing delimiter", "mime_parsing_failed"}
 	// ErrTrailing: something other than white space follows the closing delimiter; see Reader.Trailing.
-	ErrTrailing = errors.New("multipart: data after the closing delimiter")
+	ErrTrailing error = &formError{"multipart: data after the closing delimiter", "mime_parsing_failed"}
+	// ErrDelimiterLine: a line begins as a delimiter and goes on with something else than padding; see Reader.
+	ErrDelimiterLine error = &formError{"multipart: malformed delimiter line", "mime_parsing_failed"}
+	// ErrHeader: a header block holds a lone carriage return or a NUL, or a made field cannot be written.
+	ErrHeader error = &formError{"multipart: malformed header", "mime_parsing_failed"}
+	// ErrContentType: a Content-Type cannot be understood, or can be understood in two ways; see ParseContentType.
+	ErrContentType error = &formError{"multipart: malformed Content-Type", "invalid_content_type"}
+	// ErrBoundary: a boundary is empty, ends in a blank or holds other characters than printable ASCII.
+	ErrBoundary error = &formError{"multipart: unusable boundary", "invalid_content_type"}
 	// ErrDelimiter: a part holds a delimiter line of a boundary that it must not hold; see Guard.
-	ErrDelimiter = errors.New("multipart: a part holds a delimiter line of another boundary")
+	ErrDelimiter error = &formError{"multipart: a part holds a delimiter line of another boundary", "invalid_content_type"}
 )
+
+type formError struct{ text, cause string }
+
+func (e *formError) Error() string { return e.text }
+
+// Cause returns the last segment of X-Road's code.
+func (e *formError) Cause() string { return e.cause }
 
 // LimitError says which limit a body went over.
 type LimitError struct {
@@ -41,107 +82,32 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
+	if e.Limit == "Preamble" {
+		return fmt.Sprintf("multipart: start boundary not found in the first %d octets", e.Max)
+	}
 	return fmt.Sprintf("multipart: more than %d allowed by limit %s", e.Max, e.Limit)
 }
 
-// Field is one header field of a part.
-type Field struct {
-	Name  string // as spelt
-	Value string // unfolded (line ends dropped, blanks kept), without blanks at either end
-	raw   string // the octets, line end included; empty for a field made by NewHeader
+// Cause returns the last segment of X-Road's code.
+func (e *LimitError) Cause() string { return "mime_parsing_failed" }
+
+// checkBoundary says whether a boundary can be used at all.
+func checkBoundary(boundary string) error {
+	if boundary == "" {
+		return fmt.Errorf("%w: it is empty", ErrBoundary)
+	}
+	for i := range len(boundary) {
+		if boundary[i] < ' ' || boundary[i] > '~' {
+			return fmt.Errorf("%w: octet %#02x", ErrBoundary, boundary[i])
+		}
+	}
+	if boundary[len(boundary)-1] == ' ' {
+		return fmt.Errorf("%w: it ends in a blank", ErrBoundary)
+	}
+	return nil
 }
 
-// Header is the header block of a part, in order. It writes itself as the octets that were read.
-type Header []Field
-
-// NewHeader returns a header of name, value pairs.
-func NewHeader(pairs ...string) Header { panic("stub") }
-
-// Get returns the value of the first field of that name, compared without case, or "".
-func (h Header) Get(name string) string { panic("stub") }
-
-// Values returns the values of all fields of that name, compared without case.
-func (h Header) Values(name string) []string { panic("stub") }
-
-// WriteTo writes the fields as they were read (line ends made CRLF), or "Name: value" for those of NewHeader,
-// without the empty line that ends a block.
-func (h Header) WriteTo(w io.Writer) (int64, error) { panic("stub") }
-
-// ContentType is a Content-Type value taken apart without being changed.
-type ContentType struct {
-	Value string // verbatim
-	Type  string // type/subtype, lower case
+// endsBoundary says whether a delimiter may end before octet c: white space, or the dash of a closing delimiter.
+func endsBoundary(c byte) bool {
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '-'
 }
-
-// ParseContentType reads what real clients send: RFC 2045 and the ways in which stacks break it
-// (unquoted boundaries with ":", "=" or "/", bare start=<id>, single quotes, empty parameters, folding).
-// Two boundary parameters that differ are an error.
-func ParseContentType(value string) (ContentType, error) { panic("stub") }
-
-// Param returns a parameter by its name, compared without case, and whether it is there and not empty.
-func (c ContentType) Param(name string) (string, bool) { panic("stub") }
-
-// Reader reads the parts of one multipart body. It is not safe for concurrent use.
-type Reader struct{}
-
-// NewReader reads a body with that boundary from r. The Reader owns r until Next has returned an error.
-func NewReader(r io.Reader, boundary string, limits Limits) *Reader { panic("stub") }
-
-// Next skips what is left of the current part and returns the next one. It returns io.EOF after the closing delimiter,
-// ErrTruncated where the body ended without one, and stays with its first error.
-// A body without any delimiter is ErrTruncated with no part; the caller tells the cases apart by having seen no part.
-func (r *Reader) Next() (*Part, error) { panic("stub") }
-
-// Trailing reads what follows the closing delimiter, at most limit octets, and returns ErrTrailing
-// if it holds more than white space. Call it after Next returned io.EOF.
-func (r *Reader) Trailing(limit int64) error { panic("stub") }
-
-// Part is one part of a body. It is valid until the next call of its Reader's Next.
-type Part struct {
-	Header Header
-}
-
-// Read reads the part's octets, undecoded. It ends in io.EOF only where a delimiter follows;
-// a body that ends inside the part is ErrTruncated.
-func (p *Part) Read(b []byte) (int, error) { panic("stub") }
-
-// WriteTo writes the part's octets to w straight from the Reader's buffer.
-func (p *Part) WriteTo(w io.Writer) (int64, error) { panic("stub") }
-
-// Nested returns a Reader over a part that is itself multipart. It shares the limits, one level deeper.
-func (p *Part) Nested(boundary string) *Reader { panic("stub") }
-
-// Writer writes a multipart body with the framing of message-and-transport 5.4. It is not safe for concurrent use.
-type Writer struct{}
-
-// NewWriter writes a body with that boundary to w.
-func NewWriter(w io.Writer, boundary string) *Writer { panic("stub") }
-
-// Part ends the part before, if any, writes the delimiter and the header and returns the writer of the new part's octets,
-// which is good until the next call.
-func (w *Writer) Part(h Header) (io.Writer, error) { panic("stub") }
-
-// Nested begins a part whose content is itself multipart, and returns its Writer.
-// Close that one before going on with w.
-func (w *Writer) Nested(h Header, boundary string) (*Writer, error) { panic("stub") }
-
-// Close writes the closing delimiter. It does not close the underlying writer.
-func (w *Writer) Close() error { panic("stub") }
-
-// Letters returns n random letters from a cryptographic source, to make boundaries of.
-func Letters(n int) string { panic("stub") }
-
-// Guard is an io.Writer that watches for delimiter lines of a boundary in what passes (message-and-transport 4.6).
-type Guard struct{}
-
-// NewGuard watches for that boundary.
-func NewGuard(boundary string) *Guard { panic("stub") }
-
-// Begin says that a new part begins: what comes next stands at the start of a line.
-func (g *Guard) Begin() { panic("stub") }
-
-// Write looks at b. It returns ErrDelimiter once a delimiter line has been seen, and always consumes all of b.
-func (g *Guard) Write(b []byte) (int, error) { panic("stub") }
-
-// End says that the part is complete; a delimiter may end with the part. It returns ErrDelimiter as Write does.
-func (g *Guard) End() error { panic("stub") }

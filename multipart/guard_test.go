@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multipart
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// guarded says whether a Guard finds a delimiter in content, written in pieces of that size.
+func guarded(content, boundary string, piece int) bool {
+	g := NewGuard(boundary)
+	return guardPart(g, content, piece)
+}
+
+func guardPart(g *Guard, content string, piece int) bool {
+	g.Begin()
+	for len(content) > 0 {
+		n := min(piece, len(content))
+		if k, err := g.Write([]byte(content[:n])); k != n || err != nil && err != ErrDelimiter {
+			panic("Guard does not consume all")
+		}
+		content = content[n:]
+	}
+	return g.End() != nil
+}
+
+func TestGuard(t *testing.T) {
+	tests := []struct {
+		name, boundary, content string
+		want                    bool
+	}{
+		{"nothing", "b", "", false},
+		{"plain", "b", "hello", false},
+		{"at the start", "b", "--b\r\nx", true},
+		{"after CR LF", "b", "x\r\n--b\r\ny", true},
+		{"after LF", "b", "x\n--b\ny", true},
+		{"after a lone CR", "b", "x\r--b\r\ny", false},
+		{"inside a line", "b", "x--b\r\ny", false},
+		{"closing", "b", "x\n--b--", true},
+		{"one dash", "b", "x\n--b-y", true},
+		{"blank", "b", "x\n--b y", true},
+		{"tab", "b", "x\n--b\ty", true},
+		{"CR", "b", "x\n--b\ry", true},
+		{"longer", "b", "x\n--bb\ny", false},
+		{"shorter", "bb", "x\n--b\ny", false},
+		{"at the end", "b", "x\n--b", true},
+		{"the whole part", "b", "--b", true},
+		{"all but the last octet at the end", "bb", "x\n--b", false},
+		{"line feeds before", "b", "\n\n\n--b\n", true},
+		{"broken off by a delimiter", "bb", "\n--b\n--bb\n", true},
+		{"longer, then right", "b", "\n--bx\n--b\n", true},
+		{"longer at the end, then right", "b", "\n--bb--b\n--b", true},
+		{"boundary of dashes", "----", "\n-----\n------\n", true},
+		{"too few dashes", "----", "\n-----\n-------\n", true},
+		{"far too few dashes", "----", "\n-----\n---\n", false},
+		{"long boundary", strings.Repeat("x", 1000), "\n--" + strings.Repeat("x", 1000) + "\n", true},
+		{"long boundary, longer", strings.Repeat("x", 1000), "\n--" + strings.Repeat("x", 1001) + "\n", false},
+		{"unusable boundary", "b ", "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for piece := 1; piece <= len(tt.content)+1; piece++ {
+				if got := guarded(tt.content, tt.boundary, piece); got != tt.want {
+					t.Errorf("in pieces of %d: %t", piece, got)
+				}
+			}
+		})
+	}
+	t.Run("parts", func(t *testing.T) {
+		g := NewGuard("b")
+		for _, content := range []string{"x\n--", "b\n", "x\n--bb", "\n-", "-b"} {
+			if guardPart(g, content, 100) {
+				t.Fatalf("%q", content)
+			}
+		}
+		if !guardPart(g, "--b", 100) {
+			t.Error("not found")
+		}
+		if !guardPart(g, "x", 100) {
+			t.Error("forgotten")
+		}
+	})
+	t.Run("error", func(t *testing.T) {
+		n, err := NewGuard("b").Write([]byte("--b\nmore"))
+		var cause interface{ Cause() string }
+		if n != 8 || err != ErrDelimiter || !errors.As(err, &cause) || cause.Cause() != "invalid_content_type" {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+// TestGuardExhaustive compares a Guard with a Reader on all short contents of the octets that matter.
+func TestGuardExhaustive(t *testing.T) {
+	const octets = "\r\n-bx "
+	var grow func(content string)
+	grow = func(content string) {
+		guardAgainstReader(t, content, "b", 1)
+		guardAgainstReader(t, content, "b", 3)
+		if len(content) == 6 {
+			return
+		}
+		for _, c := range octets {
+			grow(content + string(c))
+		}
+	}
+	grow("")
+}
+
+// guardAgainstReader checks that a Guard finds a delimiter if and only if a Reader does.
+func guardAgainstReader(t *testing.T, content, boundary string, piece int) {
+	t.Helper()
+	body := "--" + boundary + "\r\n\r\n" + content + "\r\n--" + boundary + "--\r\n"
+	parts, _ := readParts(NewReader(strings.NewReader(body), boundary, Limits{}))
+	seen := len(parts) != 1 || parts[0] != "|"+content
+	if got := guarded(content, boundary, piece); got != seen {
+		t.Fatalf("content %q, boundary %q: Guard %t, Reader %t", content, boundary, got, seen)
+	}
+}

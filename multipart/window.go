@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multipart
+
+import "io"
+
+// A window is a stream whose next octets can be looked at before they are consumed. A Reader works on one: on the buffer
+// over the body, or on a part of another Reader. So octets are copied into memory once, however deep they are nested.
+type window interface {
+	// ahead returns the octets that come next: at least n, or fewer and the reason. They are valid until the next call.
+	ahead(n int) ([]byte, error)
+	// skip consumes n octets, no more than the last call of ahead returned.
+	skip(n int)
+}
+
+const (
+	smallBuffer = 8 << 10  // enough for most messages
+	largeBuffer = 64 << 10 // once a body filled the small one
+)
+
+// buffer is the window over a whole body.
+type buffer struct {
+	r      io.Reader
+	data   []byte
+	lo, hi int // what has been read and not consumed
+	err    error
+}
+
+func (b *buffer) ahead(n int) ([]byte, error) {
+	for b.hi-b.lo < n {
+		if b.err != nil {
+			return b.data[b.lo:b.hi], b.err
+		}
+		b.fill(n)
+	}
+	return b.data[b.lo:b.hi], nil
+}
+
+func (b *buffer) skip(n int) { b.lo += n }
+
+// fill reads once, after making room for n octets. What it moves is little: no more than Readers hold back while
+// they wait for the rest of a delimiter.
+func (b *buffer) fill(n int) {
+	room := b.data
+	switch {
+	case room == nil:
+		room = make([]byte, max(smallBuffer, n))
+	case n > len(room), b.hi == len(room) && len(room) < largeBuffer:
+		room = make([]byte, max(largeBuffer, 2*n))
+	}
+	b.hi = copy(room, b.data[b.lo:b.hi])
+	b.data, b.lo = room, 0
+	for range 100 {
+		k, err := b.r.Read(b.data[b.hi:])
+		if k < 0 || k > len(b.data)-b.hi {
+			b.err = io.ErrNoProgress
+			return
+		}
+		b.hi += k
+		if b.err = err; k > 0 || err != nil {
+			return
+		}
+	}
+	b.err = io.ErrNoProgress
+}
