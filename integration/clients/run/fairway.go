@@ -29,8 +29,9 @@ func (b backend) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/echo", b
 // Two security servers in one process: ss1 sends for the clients, ss2 receives for the services.
 var caddyfile = template.Must(template.New("Caddyfile").Parse(`{
 	admin off
+	default_bind 127.0.0.1
 	grace_period 1s
-	auto_https off
+	auto_https disable_redirects
 	xroad ss1 {
 		server DEV/GOV/1111/ss1
 		ports {
@@ -57,12 +58,11 @@ var caddyfile = template.Must(template.New("Caddyfile").Parse(`{
 		strict_sni_host insecure_off
 	}
 }
-http://127.0.0.1:{{.Send}} {
+http://:{{.Send}} {
 	log
 	xroad_send ss1
 }
 https://:{{.Peer}} {
-	bind 127.0.0.1
 	log
 	tls {
 		get_certificate xroad ss2
@@ -74,7 +74,7 @@ https://:{{.Peer}} {
 	}
 	xroad_receive ss2
 }
-http://127.0.0.1:{{.OCSP}} {
+http://:{{.OCSP}} {
 	xroad_ocsp ss2
 }
 `))
