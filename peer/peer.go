@@ -1,31 +1,342 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peer keeps connections to other security servers: chooses one, dials, judges it, remembers.
+// (message-and-transport 5.1, 5.7 and 5.8)
 package peer
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/trust"
 )
 
-// Pool is the connections of one security server to its peers. It is safe for concurrent use.
-type Pool struct{}
+const (
+	connectTimeout  = 30 * time.Second // TCP, and TLS again
+	idleTimeout     = 25 * time.Second // below the 30 s after which X-Road peers close
+	idlePerPeer     = 64               // kept connections
+	transportBuffer = 64 << 10
+	sessions        = 256 // TLS sessions that may be resumed
+)
 
 // Config is what a Pool needs.
 type Config struct {
 	Trust       trust.Store
 	Certificate func() *tls.Certificate // ours, shown to peers
-	Transport   *http.Transport         // whose dialing, keep-alive and timeouts are taken; it is not used itself
+	Transport   *http.Transport         // whose dialing is taken; it is not used itself
 	Port        int                     // of peers, where their address has none
 	OCSPPort    int                     // of peers' OCSP responses
 	Clock       func() time.Time
 }
 
+// Pool is the connections of one security server to its peers. It is safe for concurrent use.
+type Pool struct {
+	config   Config
+	http     *http.Transport
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	statuses *statuses
+	winners  *winners
+}
+
 // New returns a Pool.
-func New(c Config) *Pool { panic("stub") }
+func New(c Config) *Pool {
+	p := &Pool{config: c, dial: c.Transport.DialContext, winners: newWinners()}
+	if p.dial == nil {
+		p.dial = (&net.Dialer{Timeout: connectTimeout}).DialContext
+	}
+	p.statuses = newStatuses(p.dial)
+	p.http = &http.Transport{
+		DialContext:            p.dialPeer,
+		TLSHandshakeTimeout:    connectTimeout,
+		MaxIdleConnsPerHost:    idlePerPeer,
+		IdleConnTimeout:        idleTimeout,
+		DisableCompression:     true,
+		WriteBufferSize:        transportBuffer,
+		ReadBufferSize:         transportBuffer,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
+		MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			NextProtos:         []string{"http/1.1"},
+			InsecureSkipVerify: true, // authentication certificates hold no host names: verifyConnection judges instead
+			VerifyConnection:   p.verifyConnection,
+			ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return c.Certificate(), nil
+			},
+		},
+	}
+	return p
+}
 
 // Close closes idle connections.
-func (p *Pool) Close() { panic("stub") }
+func (p *Pool) Close() {
+	p.http.CloseIdleConnections()
+	p.statuses.close()
+}
+
+// Body is a request body that writes itself. WriteTo is called once at the most, on a goroutine of the Pool, and only
+// when the peer has been judged; Close is called once, when it will not be used any more.
+type Body interface {
+	io.WriterTo
+	io.Closer
+}
+
+// Request is a message on its way to the security server of a provider.
+type Request struct {
+	Provider ident.Client
+	Server   *ident.Server // the one that the consumer wants, or nil
+	Header   http.Header
+	Body     Body
+}
+
+// Post sends the request to a security server of the provider and returns the answer as soon as its header is there,
+// which may be while the body is still being written. Before any octet of the body leaves, the peer has been found to
+// serve the provider, with good OCSP responses for its certificates. Errors have X-Road's cause. Close the response's
+// body: that ends the upload, too.
+func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, server ident.Server, err error) {
+	endpoints, err := p.config.Trust.Endpoints(r.Provider, r.Server)
+	if err == nil {
+		endpoints, err = inService(endpoints, r.Server != nil)
+	}
+	if err != nil {
+		r.Body.Close()
+		return nil, ident.Server{}, err
+	}
+	g := &gate{Body: r.Body}
+	defer func() {
+		if err != nil {
+			g.abandon()
+		}
+	}()
+	if e, ok := p.winners.of(endpoints, p.config.Clock()); ok {
+		response, err = p.post(ctx, r, e, nil, g)
+		if err == nil || g.started.Load() || ctx.Err() != nil {
+			return response, e.Server, err
+		}
+		p.winners.forget(e.Address) // and try the others
+	}
+	e, conn, err := p.choose(ctx, endpoints)
+	if err != nil {
+		return nil, ident.Server{}, err
+	}
+	response, err = p.post(ctx, r, e, conn, g)
+	return response, e.Server, err
+}
+
+// post sends the request to one security server, over conn if the transport has no kept connection.
+func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *raced, g *gate) (*http.Response, error) {
+	defer conn.close() // if the transport did not need it
+	ctx, cancel := context.WithCancelCause(ctx)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		g.open.Store(false)
+		if err := p.judge(ctx, info.Conn, r, to); err != nil {
+			cancel(err)
+			return
+		}
+		g.open.Store(true)
+	}})
+	ctx = context.WithValue(ctx, racedKey{}, conn)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+p.address(to)+"/", g)
+	if err != nil {
+		cancel(nil)
+		return nil, &Error{"network_error", fmt.Errorf("address of security server %s: %w", to.Server, err)}
+	}
+	req.Header = r.Header
+	req.GetBody = g.again
+	response, err := p.http.RoundTrip(req)
+	if err != nil {
+		if reason := context.Cause(ctx); reason != nil {
+			err = reason
+		}
+		cancel(nil)
+		return nil, classify(err, to)
+	}
+	response.Body = &responseBody{response.Body, g, cancel}
+	return response, nil
+}
+
+// Error is a failure to reach or to accept a peer.
+type Error struct {
+	cause string
+	err   error
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
+// Cause returns X-Road's cause.
+func (e *Error) Cause() string { return e.cause }
+
+// classify gives an error of the transport its cause.
+func classify(err error, to trust.Endpoint) error {
+	var caused interface{ Cause() string }
+	if errors.As(err, &caused) {
+		return err
+	}
+	err = fmt.Errorf("security server %s at %s: %w", to.Server, to.Address, err)
+	var (
+		alert  tls.AlertError
+		record tls.RecordHeaderError
+		verify *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify):
+		return &Error{"ssl_authentication_failed", err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Error{"io_error", err}
+	}
+	return &Error{"network_error", err}
+}
+
+// inService leaves out the servers in maintenance (message-and-transport 5.7 step 3).
+func inService(all []trust.Endpoint, named bool) ([]trust.Endpoint, error) {
+	var usable []trust.Endpoint
+	for _, e := range all {
+		if e.Maintenance == nil {
+			usable = append(usable, e)
+		}
+	}
+	if len(usable) > 0 || len(all) == 0 {
+		return usable, nil
+	}
+	e := all[0]
+	text := fmt.Sprintf("Security server %q with address %q is in maintenance mode", e.Server, e.Address)
+	if *e.Maintenance != "" {
+		from := e.Address
+		if named {
+			from = e.Server.String()
+		}
+		text += fmt.Sprintf(". Message from %q administrator: %s", from, *e.Maintenance)
+	}
+	return nil, &Error{"maintenance_mode", errors.New(text)}
+}
+
+func (p *Pool) address(e trust.Endpoint) string { return withPort(e.Address, p.config.Port) }
+
+func (p *Pool) ocspAddress(e trust.Endpoint) string {
+	if e.OCSPAddress != "" {
+		return e.OCSPAddress
+	}
+	host, _, err := net.SplitHostPort(e.Address)
+	if err != nil {
+		host = e.Address
+	}
+	return withPort(host, p.config.OCSPPort)
+}
+
+// withPort adds the port to an address that has none.
+func withPort(address string, port int) string {
+	if _, _, err := net.SplitHostPort(address); err == nil {
+		return address
+	}
+	return net.JoinHostPort(address, strconv.Itoa(port))
+}
+
+// verifyConnection refuses strangers at the handshake, resumed sessions included: the certificate must be that of a
+// registered security server. Whether it serves the provider is judged for each message.
+func (p *Pool) verifyConnection(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 {
+		return &Error{"ssl_authentication_failed", errors.New("the peer shows no certificate")}
+	}
+	_, err := p.config.Trust.ServerOf(state.PeerCertificates[0])
+	return err
+}
+
+// judge decides whether this message may go over that connection.
+func (p *Pool) judge(ctx context.Context, conn net.Conn, r Request, to trust.Endpoint) error {
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return &Error{"ssl_authentication_failed", errors.New("the connection to the peer is not TLS")}
+	}
+	chain := secured.ConnectionState().PeerCertificates
+	server, err := p.config.Trust.ServerOf(chain[0])
+	if err != nil {
+		return err
+	}
+	if r.Server != nil && server != *r.Server {
+		return &Error{"ssl_authentication_failed", fmt.Errorf("the peer at %s is security server %s, not %s", to.Address, server, *r.Server)}
+	}
+	now := p.config.Clock()
+	responses, fresh, err := p.statuses.get(ctx, p.ocspAddress(to), chain, p.config.Trust.Freshness(), now)
+	if err != nil {
+		return &Error{"ssl_authentication_failed", fmt.Errorf("OCSP responses of security server %s: %w", to.Server, err)}
+	}
+	err = p.config.Trust.VerifyAuth(chain, responses, r.Provider, now)
+	if err == nil || fresh {
+		return err
+	}
+	// The kept responses may have grown too old for the rules: ask once more before refusing.
+	p.statuses.forget(chain)
+	if responses, _, err = p.statuses.get(ctx, p.ocspAddress(to), chain, p.config.Trust.Freshness(), now); err != nil {
+		return &Error{"ssl_authentication_failed", fmt.Errorf("OCSP responses of security server %s: %w", to.Server, err)}
+	}
+	return p.config.Trust.VerifyAuth(chain, responses, r.Provider, now)
+}
+
+// gate lets a body out only to a peer that has been judged.
+type gate struct {
+	Body
+	open    atomic.Bool
+	started atomic.Bool
+}
+
+var errNotJudged = errors.New("the peer has not been judged")
+
+// Read implements io.Reader for http.Request; the transport uses WriteTo.
+func (g *gate) Read([]byte) (int, error) {
+	return 0, errors.New("peer: the body writes itself")
+}
+
+func (g *gate) WriteTo(w io.Writer) (int64, error) {
+	if !g.open.Load() {
+		return 0, errNotJudged
+	}
+	if g.started.Swap(true) {
+		return 0, errors.New("peer: the body was begun before")
+	}
+	defer g.Body.Close()
+	return g.Body.WriteTo(w)
+}
+
+// Close does nothing: a body that was not begun may go over another connection, one that was ends with WriteTo.
+func (g *gate) Close() error { return nil }
+
+// abandon closes a body that was never begun, and sees that it never will be.
+func (g *gate) abandon() {
+	if !g.started.Swap(true) {
+		g.Body.Close()
+	}
+}
+
+// again gives the body to another connection, as long as nothing of it has been written.
+func (g *gate) again() (io.ReadCloser, error) {
+	if g.started.Load() {
+		return nil, errors.New("peer: a message that has begun to leave is not sent twice")
+	}
+	return g, nil
+}
+
+// responseBody ends the exchange with its response.
+type responseBody struct {
+	io.ReadCloser
+	gate   *gate
+	cancel context.CancelCauseFunc
+}
+
+func (b *responseBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	b.gate.abandon()
+	return err
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/internal/testbed"
+	"github.com/caddy-fairway/fairway/soap"
+)
+
+func header() *soap.Header {
+	user := "EE38001085718"
+	return &soap.Header{
+		Client:          ident.Client{Instance: "DEV", Class: "GOV", Member: "1111", Subsystem: "app"},
+		Service:         ident.Service{Client: ident.Client{Instance: "DEV", Class: "GOV", Member: "0000", Subsystem: "registry"}, Code: "echo", Version: "v1"},
+		UserID:          &user,
+		ID:              "id-1",
+		ProtocolVersion: "4.0",
+	}
+}
+
+// post sends a body to the sending security server and returns the answer's Content-Type and body.
+func post(t *testing.T, bed *testbed.Bed, contentType string, body io.Reader) (string, []byte) {
+	t.Helper()
+	response, err := http.Post(bed.URL, contentType, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %s", response.StatusCode, answer)
+	}
+	return response.Header.Get("Content-Type"), answer
+}
+
+// faultCode returns the code of a fault, or "".
+func faultCode(t *testing.T, answer []byte) string {
+	t.Helper()
+	env, err := soap.Open(bytes.NewReader(answer), "", soap.Limits{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, answer)
+	}
+	if !env.Fault {
+		return ""
+	}
+	fault, err := soap.ParseFault(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fault.Code
+}
+
+func TestPlainMessage(t *testing.T) {
+	bed := testbed.New(t, testbed.Options{})
+	contentType, answer := post(t, bed, "text/xml; charset=utf-8", bytes.NewReader(testbed.Envelope(header(), "echo", "hello")))
+	if contentType != "text/xml; charset=UTF-8" || faultCode(t, answer) != "" || !bytes.Contains(answer, []byte("echoResponse")) || !bytes.Contains(answer, []byte("requestHash")) {
+		t.Fatalf("%s\n%s", contentType, answer)
+	}
+	bed.CheckClean()
+}
+
+// related returns a multipart/related body of an envelope and attachments.
+func related(envelope []byte, attachments ...[]byte) []byte {
+	var b bytes.Buffer
+	b.WriteString("--b\r\nContent-Type: text/xml; charset=UTF-8\r\nContent-ID: <root>\r\n\r\n")
+	b.Write(envelope)
+	for n, a := range attachments {
+		fmt.Fprintf(&b, "\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-ID: <a%d>\r\nX-Odd:  kept \r\n\r\n", n+1)
+		b.Write(a)
+	}
+	b.WriteString("\r\n--b--\r\n")
+	return b.Bytes()
+}
+
+func TestAttachments(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 28, 29, 40, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bed := testbed.New(t, testbed.Options{Route: testbed.Echo{Attach: true}})
+			var attachments [][]byte
+			for i := range n {
+				attachments = append(attachments, bytes.Repeat([]byte{byte(i)}, i*10))
+			}
+			contentType, answer := post(t, bed, `multipart/related; type="text/xml"; start="<root>"; boundary=b`, bytes.NewReader(related(testbed.Envelope(header(), "echo", ""), attachments...)))
+			if !strings.HasPrefix(contentType, "multipart/related") {
+				t.Fatalf("%s\n%s", contentType, answer)
+			}
+			if got := bytes.Count(answer, []byte("X-Odd:  kept \r\n")); got != n {
+				t.Errorf("%d attachments came back, want %d", got, n)
+			}
+			bed.CheckClean()
+		})
+	}
+}

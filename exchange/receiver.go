@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/wire"
+)
+
+// Receiver receives messages of other security servers.
+type Receiver struct{ Server *SecurityServer }
+
+// Serve answers one peer over w. A request whose service has no To is handed to next, on this goroutine; ServiceOf tells
+// next which service that is. If next panics, so does Serve, once the peer has been told.
+func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	x := &receiving{
+		server:  v.Server,
+		line:    newLine(w, r),
+		outcome: Outcome{Role: "receive", RequestID: wire.CheckRequestID(r.Header.Get(wire.HeaderRequestID))},
+	}
+	err := x.exchange(r, next)
+	if err != nil {
+		fault := wire.Fault(err, x.outcome.RequestID)
+		x.outcome.Fault, x.outcome.Err = fault.Code, err
+		if x.encoder == nil {
+			x.refuse(fault.Bytes())
+		} else if x.encoder.Fault(fault.Bytes()) != nil {
+			defer panic(http.ErrAbortHandler) // the peer must see a broken answer, not a short one
+		}
+	}
+	x.outcome.report(r.Context())
+	x.line.linger()
+	if x.repanic != nil {
+		panic(x.repanic.value)
+	}
+}
+
+// refuse answers with a bare fault.
+func (x *receiving) refuse(fault []byte) {
+	h := x.line.w.Header()
+	h.Set("Content-Type", wire.FaultContentType)
+	h.Set("Content-Length", strconv.Itoa(len(fault)))
+	x.line.answer(http.StatusOK)
+	x.line.w.Write(fault) // if the peer is gone there is nobody to tell
+}
+
+// receiving is one exchange at the receiving security server.
+type receiving struct {
+	server  *SecurityServer
+	line    *line
+	outcome Outcome
+	service *Service      // nil: a metaservice
+	encoder *wire.Encoder // of the response, once it has been begun
+	peer    ident.Server
+	version string // the peer's x-proxy-version
+	repanic *panicked
+}
+
+// exchange is the straight line of one message (docs/architecture.md, "Receive").
+func (x *receiving) exchange(r *http.Request, next http.Handler) error {
+	s, here := x.server, wire.AtReceiver
+	action, err := x.checkHTTP(r)
+	if err != nil {
+		return wire.At(here, err)
+	}
+	decoder := wire.Decoder{Place: here, Digest: crypto.SHA512, Spool: s.Spool}
+	message, err := decoder.Decode(r.Context(), wire.Incoming{
+		ContentType: r.Header.Get("Content-Type"),
+		Original:    r.Header.Get(wire.HeaderOriginalContentType),
+		Body:        &limited{Reader: r.Body, x: x},
+	}, func(m *wire.Message) error { return x.check(r, m) })
+	if err != nil {
+		return err
+	}
+	defer message.Discard()
+	verified, err := message.Verify(s.Trust, message.Header.Client, s.Clock())
+	if err != nil {
+		return wire.At(here, err)
+	}
+	x.outcome.sent(message.Parts, verified.Form)
+	record := s.record(&x.outcome, &message.Header, false)
+	record.Signature = *message.Signature
+	wait, err := s.put(r.Context(), record, message.Parts, message.Open)
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return wire.At(here, err)
+	}
+	switch {
+	case x.service == nil:
+		return x.respond(r.Context(), s.metaservice(&message.Header), message)
+	case x.service.To != "":
+		return x.forward(r.Context(), message, action)
+	}
+	return x.handOver(r, next, message, action)
+}
+
+// checkHTTP looks at what comes before the message (message-and-transport 5.2 and 5.9 step 1).
+func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
+	if r.Method != http.MethodPost {
+		return "", wire.Errorf("invalid_http_method", "a message between security servers is sent by POST, not by %s", r.Method)
+	}
+	if err := x.server.Trust.Valid(x.server.Clock()); err != nil {
+		return "", err
+	}
+	if kind := r.Header.Get(wire.HeaderMessageType); kind != "" && kind != "SOAP" {
+		return "", wire.Errorf("service_type", "messages of type %q are not carried", kind)
+	}
+	for _, name := range []string{"Content-Type", wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion} {
+		if len(r.Header.Values(name)) > 1 {
+			return "", wire.Errorf("invalid_content_type", "the header %s stands more than once", name)
+		}
+	}
+	if digest := r.Header.Get(wire.HeaderHashAlgorithm); digest != crypto.SHA512.String() {
+		return "", wire.Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", digest)
+	}
+	x.version = r.Header.Get(wire.HeaderProxyVersion)
+	return wire.SOAPAction(r.Header, wire.HeaderOriginalSOAPAction)
+}
+
+// check judges a request by its header, before any attachment is read (message-and-transport 5.9 steps 2 and 5).
+func (x *receiving) check(r *http.Request, m *wire.Message) error {
+	s, h := x.server, &m.Header
+	x.outcome.MessageID, x.outcome.Client, x.outcome.Service = h.ID, h.Client, h.Service
+	if h.SecurityServer != nil && *h.SecurityServer != s.ID {
+		return wire.Errorf("invalid_security_server", "this is security server %s, not %s", s.ID, *h.SecurityServer)
+	}
+	if !s.Local.provides(h.Service.Client) {
+		return wire.Errorf("unknown_member", "provider %s is not a client of this security server", h.Service.Client)
+	}
+	if _, err := s.signers.of(h.Service.Client); err != nil {
+		return err
+	}
+	if err := x.checkPeer(r, m); err != nil {
+		return err
+	}
+	if isMetaservice(h.Service) {
+		return nil
+	}
+	service, err := s.Local.permit(h.Service, h.Client, s.Trust)
+	if err != nil {
+		return wire.At(wire.AtReceiver, err)
+	}
+	x.service = service
+	return nil
+}
+
+// checkPeer proves that the TLS peer is a security server of the client.
+func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
+	s := x.server
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return wire.Errorf("ssl_authentication_failed", "the peer has not shown a certificate")
+	}
+	if len(m.OCSP) == 0 {
+		return wire.Errorf("ssl_authentication_failed", "the message has no OCSP response for the peer's certificate")
+	}
+	chain := r.TLS.PeerCertificates
+	server, err := s.Trust.ServerOf(chain[0])
+	if err != nil {
+		return err
+	}
+	x.peer, x.outcome.Peer = server, server.String()
+	return s.Trust.VerifyAuth(chain, m.OCSP, m.Header.Client, s.Clock())
+}
+
+// limited refuses a request that grows beyond the limit of its service.
+type limited struct {
+	io.Reader
+	x *receiving
+	n int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	l.n += int64(n)
+	if s := l.x.service; s != nil && s.Limit > 0 && l.n > s.Limit {
+		return n, wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", s.Limit, s.ID))
+	}
+	return n, err
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/multipart"
+	"github.com/caddy-fairway/fairway/wire"
+)
+
+// answer is what a service answered.
+type answer struct {
+	status      int
+	contentType string
+	body        io.Reader
+}
+
+// respond wraps the service's answer to the request m: the request's hash goes into the envelope, attachments stream
+// through, the signature comes last and only after its record is durable (message-and-transport 5.6, 6.3).
+func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) error {
+	next := wire.AtReceiver.NextHop()
+	if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
+		return wire.At(next, wire.Errorf("http_error", "the service answered with HTTP status %d", a.status))
+	}
+	original, err := wire.Open(a.contentType, a.body)
+	if err != nil {
+		if wire.Code(wire.At(next, err)) == string(next)+".missing_soap" {
+			err = wire.Errorf("invalid_message", "the service's multipart answer has no part: its boundary never occurs")
+		}
+		return wire.At(next, err)
+	}
+	h := x.line.w.Header()
+	x.encoder = wire.NewEncoder(x.line.w, crypto.SHA512)
+	h.Set("Content-Type", x.encoder.ContentType())
+	h.Set(wire.HeaderHashAlgorithm, crypto.SHA512.String())
+	h.Set(wire.HeaderOriginalContentType, a.contentType)
+	x.line.answer(http.StatusOK)
+	if original.Envelope.Fault {
+		return x.passFault(original)
+	}
+	header := &original.Envelope.Header
+	w := wrapping{
+		server: x.server,
+		signer: m.Header.Service.Client,
+		record: x.server.record(&x.outcome, header, true),
+		peer:   x.peer, version: x.version,
+	}
+	_, err = w.send(ctx, x.encoder, original, original.Envelope.WithRequestHash(m.Parts[0].Sum), true)
+	return wire.At(next, err) // what is not placed yet comes from reading the service's answer
+}
+
+// passFault hands the service's fault document on, unsigned. What comes with it is dropped.
+func (x *receiving) passFault(original *wire.Original) error {
+	x.outcome.Fault, x.outcome.Err = "service", fmt.Errorf("service %s answered with a fault", x.outcome.Service)
+	header := multipart.NewHeader("Content-Type", original.Header.Get("Content-Type"))
+	if err := x.encoder.SOAP(header, original.Envelope); err != nil {
+		return wire.At(wire.AtReceiver.NextHop(), err)
+	}
+	return x.encoder.Close()
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/peer"
+	"github.com/caddy-fairway/fairway/soap"
+	"github.com/caddy-fairway/fairway/wire"
+)
+
+// Sender sends messages of information systems to other security servers.
+type Sender struct{ Server *SecurityServer }
+
+// RoundTrip implements http.RoundTripper: req is what the information system sent (its RemoteAddr and TLS say how it
+// came), the response what it gets. Faults are responses, not errors. The caller must close the response's body: that
+// frees the spool. As with every RoundTripper, the request's body may still be read for a while afterwards.
+func (s *Sender) RoundTrip(req *http.Request) (*http.Response, error) {
+	response, _ := s.roundTrip(req)
+	return response, nil
+}
+
+// roundTrip also returns the upload, if one was begun.
+func (s *Sender) roundTrip(req *http.Request) (*http.Response, *upload) {
+	x := &sending{server: s.Server, outcome: Outcome{Role: "send", RequestID: wire.NewRequestID()}}
+	response, err := x.exchange(req)
+	if err != nil {
+		fault := wire.Fault(err, x.outcome.RequestID)
+		x.outcome.Fault, x.outcome.Err = fault.Code, err
+		response = faultResponse(bytes.NewReader(fault.Bytes()), int64(len(fault.Bytes())))
+	}
+	response.Request = req
+	x.outcome.report(req.Context())
+	return response, x.upload
+}
+
+// Serve answers one information system over w. A fault is sent while the system may still be uploading; what it sends
+// after that is read and thrown away for a while, so that it comes to read its answer.
+func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == "/listClients" {
+		s.Server.listClients(w, r)
+		return
+	}
+	line := newLine(w, r)
+	response, upload := s.roundTrip(r)
+	defer response.Body.Close()
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
+	line.answer(response.StatusCode)
+	if _, err := io.Copy(w, response.Body); err != nil {
+		panic(http.ErrAbortHandler) // what was promised cannot be kept: the information system must see a broken answer
+	}
+	line.linger()
+	if upload != nil {
+		<-upload.done
+	}
+}
+
+// sending is one exchange at the sending security server.
+type sending struct {
+	server  *SecurityServer
+	outcome Outcome
+	upload  *upload
+}
+
+// exchange is the straight line of one message (docs/architecture.md, "Send").
+func (x *sending) exchange(req *http.Request) (*http.Response, error) {
+	s, now := x.server, x.server.Clock()
+	if err := s.Trust.Valid(now); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	action, contentType, err := checkHTTP(req)
+	if err != nil {
+		return nil, wire.At(wire.AtClient, err)
+	}
+	original, err := wire.Open(contentType, req.Body)
+	if err == nil && original.Envelope.Fault {
+		err = refuseFault(original.Envelope)
+	}
+	if err != nil {
+		return nil, wire.At(wire.AtClient, err)
+	}
+	header := &original.Envelope.Header
+	x.outcome.MessageID, x.outcome.Client, x.outcome.Service = header.ID, header.Client, header.Service
+	if err := s.Local.authenticate(header.Client, req.RemoteAddr, req.TLS); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	if err := x.prepare(req.Context(), original); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	response, server, err := s.Peers.Post(req.Context(), peer.Request{
+		Provider: header.Service.Client,
+		Server:   header.SecurityServer,
+		Header: http.Header{
+			"Content-Type":                 {x.upload.encoder.ContentType()},
+			wire.HeaderHashAlgorithm:       {crypto.SHA512.String()},
+			wire.HeaderProxyVersion:        {wire.ProxyVersion},
+			wire.HeaderOriginalContentType: {contentType},
+			wire.HeaderOriginalSOAPAction:  {action},
+			wire.HeaderRequestID:           {x.outcome.RequestID},
+			"User-Agent":                   {""},
+		},
+		Body: x.upload,
+	})
+	x.outcome.Peer = server.String()
+	if err != nil {
+		if own := x.upload.failed(); own != nil {
+			err = own
+		}
+		return nil, wire.At(wire.AtSender, err)
+	}
+	return x.receive(req.Context(), response, header)
+}
+
+// prepare makes the upload. What is known to fail fails here, before a connection is made.
+func (x *sending) prepare(ctx context.Context, original *wire.Original) error {
+	s, header := x.server, &original.Envelope.Header
+	if _, err := s.signers.of(header.Client); err != nil {
+		return err
+	}
+	responses, err := s.statuses.responses(ctx, s.authChain())
+	if err != nil {
+		return wire.Because("ssl_authentication_failed", err)
+	}
+	x.upload = newUpload(ctx, wrapping{server: s, signer: header.Client, record: s.record(&x.outcome, header, false)}, original, responses)
+	return nil
+}
+
+// receive reads the peer's answer, proves it and puts it into evidence.
+func (x *sending) receive(ctx context.Context, response *http.Response, request *soap.Header) (*http.Response, error) {
+	defer response.Body.Close()
+	s, next := x.server, wire.AtSender.NextHop()
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
+		return nil, wire.At(wire.AtSender, wire.Errorf("http_error", "security server %s answered with HTTP status %d", x.outcome.Peer, response.StatusCode))
+	}
+	decoder := wire.Decoder{Place: wire.AtSender, Digest: crypto.SHA512, Spool: s.Spool}
+	message, err := decoder.Decode(ctx, wire.Incoming{
+		ContentType: response.Header.Get("Content-Type"),
+		Original:    response.Header.Get(wire.HeaderOriginalContentType),
+		Body:        response.Body,
+	}, func(*wire.Message) error {
+		if announced := response.Header.Get(wire.HeaderHashAlgorithm); announced != crypto.SHA512.String() {
+			return wire.Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", announced)
+		}
+		return nil
+	})
+	if err != nil {
+		if own := x.upload.failed(); own != nil {
+			err = own
+		}
+		return nil, err
+	}
+	answer, err := x.accept(ctx, message, request)
+	if err != nil {
+		message.Discard()
+		return nil, wire.At(next, err)
+	}
+	return answer, nil
+}
+
+// accept judges a message that has been read.
+func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Header) (*http.Response, error) {
+	s := x.server
+	if m.FaultCode != "" {
+		if own := x.upload.failed(); own != nil {
+			return nil, own // the peer only complains of what we know better
+		}
+		x.outcome.Fault, x.outcome.Err = m.FaultCode, errors.New(m.FaultString)
+		record := s.record(&x.outcome, request, true)
+		record.Fault = m.FaultCode
+		if _, err := s.put(ctx, record, nil, nil); err != nil {
+			return nil, wire.At(wire.AtSender, err)
+		}
+		return packageResponse(m)
+	}
+	sent, durable, err := x.upload.finished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x.outcome.sent(sent, x.upload.record.Signature.Form())
+	if _, err := m.Verify(s.Trust, request.Service.Client, s.Clock()); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	if err := soap.Consistent(request, &m.Header); err != nil {
+		return nil, err // with service_failed
+	}
+	if err := answers(&m.Header, sent[0].Sum); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	record := s.record(&x.outcome, &m.Header, true)
+	record.Signature = *m.Signature
+	wait, err := s.put(ctx, record, m.Parts, m.Open)
+	for _, step := range []func() error{durable, wait} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
+	return packageResponse(m)
+}
+
+// answers compares the requestHash of a response with the digest of the request's envelope.
+func answers(response *soap.Header, request []byte) error {
+	want := base64.StdEncoding.EncodeToString(request)
+	if response.RequestHash == nil {
+		return wire.Errorf("inconsistent_response", "the response has no requestHash")
+	}
+	if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(*response.RequestHash)), []byte(want)) != 1 {
+		return wire.Errorf("inconsistent_response", "the response's requestHash is not that of the request")
+	}
+	return nil
+}
+
+// checkHTTP looks at what comes before the message (message-and-transport 2.2 and 2.3).
+func checkHTTP(req *http.Request) (action, contentType string, err error) {
+	if req.Method != http.MethodPost {
+		return "", "", wire.Errorf("invalid_http_method", "a SOAP message is sent by POST, not by %s", req.Method)
+	}
+	if action, err = wire.SOAPAction(req.Header, "SOAPAction"); err != nil {
+		return "", "", err
+	}
+	types := req.Header.Values("Content-Type")
+	if len(types) > 1 {
+		return "", "", wire.Errorf("invalid_content_type", "the Content-Type header stands %d times", len(types))
+	}
+	for _, encoding := range req.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(encoding, "identity") {
+			return "", "", wire.Errorf("invalid_content_type", "the body has Content-Encoding %q; send it unencoded", encoding)
+		}
+	}
+	return action, strings.Join(types, ""), nil
+}
+
+// refuseFault returns the error for an information system that sends a fault as its request.
+func refuseFault(envelope io.Reader) error {
+	document, err := io.ReadAll(io.LimitReader(envelope, maxFaultRequest))
+	if err != nil {
+		return err
+	}
+	fault, err := soap.ParseFault(document)
+	if err != nil {
+		return err
+	}
+	return wire.Errorf(strings.ToLower(fault.Code), "the request is a fault: %s", fault.String)
+}
+
+// maxFaultRequest is what is read of a fault that comes as a request.
+const maxFaultRequest = 64 << 10
+
+func packageResponse(m *wire.Message) (*http.Response, error) {
+	octets, err := m.Open()
+	if err != nil {
+		return nil, err
+	}
+	body := &packageBody{octets, m}
+	if m.FaultCode != "" {
+		return faultResponse(body, m.Size()), nil
+	}
+	return newResponse(http.Header{"Content-Type": {m.ContentType()}}, body, m.Size()), nil
+}
+
+func faultResponse(body io.Reader, size int64) *http.Response {
+	return newResponse(http.Header{"Content-Type": {wire.FaultContentType}, "SOAPAction": {""}}, body, size)
+}
+
+// newResponse is always status 200: SOAP faults say themselves what they are (message-and-transport 2.6).
+func newResponse(h http.Header, body io.Reader, size int64) *http.Response {
+	closer, ok := body.(io.ReadCloser)
+	if !ok {
+		closer = io.NopCloser(body)
+	}
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: closer, ContentLength: size,
+	}
+}
+
+// packageBody frees the spool when it is closed.
+type packageBody struct {
+	io.ReadCloser
+	message *wire.Message
+}
+
+func (b *packageBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.message.Discard()
+	return err
+}
+
+// sent notes what the request was.
+func (o *Outcome) sent(parts []wire.Part, form crypto.Form) {
+	o.Attachments, o.Form, o.Octets = len(parts)-1, form, 0
+	for _, p := range parts {
+		o.Octets += p.Size
+	}
+}
+
+var _ http.RoundTripper = (*Sender)(nil)

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/wire"
+)
+
+// wrapping is one message on its way to a peer: hashed as it passes, signed, and put into evidence.
+type wrapping struct {
+	server  *SecurityServer
+	signer  ident.Client // whose member signs
+	record  *evidence.Record
+	peer    ident.Server
+	version string // the peer's x-proxy-version, "" where unknown
+	keeper  keeper
+}
+
+// send writes envelope and attachments of o and the signature. The record is durable before the signature leaves if
+// awaited is set; else wait does that.
+func (w *wrapping) send(ctx context.Context, enc *wire.Encoder, o *wire.Original, envelope io.Reader, awaited bool) (wait func() error, err error) {
+	w.keeper.keep, w.keeper.spool = w.server.Keep, w.server.Spool
+	defer w.keeper.discard()
+	if err := enc.SOAP(o.Header, w.keeper.tap(crypto.Message, envelope)); err != nil {
+		return nil, err
+	}
+	for n := 1; ; n++ {
+		part, err := o.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := enc.Attachment(part.Header, w.keeper.tap(crypto.Attachment(n), part)); err != nil {
+			return nil, err
+		}
+	}
+	if err := enc.Flush(); err != nil { // the peer can look at everything while we sign
+		return nil, err
+	}
+	return w.sign(ctx, enc, awaited)
+}
+
+// sign ends the message with its signature.
+func (w *wrapping) sign(ctx context.Context, enc *wire.Encoder, awaited bool) (wait func() error, err error) {
+	here := func(err error) error { return wire.At(w.place(), err) }
+	form := w.server.form(w.peer, w.version, enc.Parts())
+	if form == crypto.Chain && len(enc.Parts()) > 1 && w.keeper.digests {
+		// signature-and-evidence 14.2: such an attachment could later be shown as a step of the chain.
+		return nil, here(wire.Errorf("cannot_create_signature", "an attachment begins like a list of digests, which the hash chain form must not sign"))
+	}
+	signature, err := w.server.sign(ctx, w.signer, enc.Parts(), form)
+	if err != nil {
+		return nil, here(err)
+	}
+	w.record.Signature = *signature
+	w.record.Time = w.server.Clock()
+	wait, err = w.server.put(ctx, w.record, w.keeper.parts(enc.Parts()), w.keeper.open)
+	if err == nil && awaited {
+		err = wait()
+	}
+	if err != nil {
+		return nil, here(err)
+	}
+	if err := enc.Sign(signature); err != nil {
+		return nil, err
+	}
+	return wait, nil
+}
+
+func (w *wrapping) place() wire.Place {
+	if w.record.Role == "send" {
+		return wire.AtSender
+	}
+	return wire.AtReceiver
+}
+
+// upload is a request on its way: the body of the POST to the receiving security server. It implements peer.Body.
+type upload struct {
+	wrapping
+	ctx      context.Context
+	original *wire.Original
+	ocsp     [][]byte // responses to our TLS certificates
+	out      peerWriter
+	encoder  *wire.Encoder
+	done     chan struct{}
+
+	mu   sync.Mutex   // guards what follows until done is closed
+	err  error        // why it ended early, if that lies with us or with the information system
+	wait func() error // until its evidence is durable
+}
+
+func newUpload(ctx context.Context, w wrapping, original *wire.Original, ocsp [][]byte) *upload {
+	u := &upload{wrapping: w, ctx: ctx, original: original, ocsp: ocsp, done: make(chan struct{})}
+	u.encoder = wire.NewEncoder(&u.out, crypto.SHA512)
+	return u
+}
+
+// WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
+func (u *upload) WriteTo(w io.Writer) (int64, error) {
+	u.out.w = w
+	wait, err := u.write()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wait = wait
+	if err != nil && u.out.err == nil {
+		u.err = wire.At(wire.AtClient, err) // what is not placed yet comes from reading the information system's message
+	}
+	return u.out.n, err
+}
+
+func (u *upload) write() (wait func() error, err error) {
+	for _, der := range u.ocsp {
+		if err := u.encoder.OCSP(der); err != nil {
+			return nil, err
+		}
+	}
+	return u.send(u.ctx, u.encoder, u.original, u.original.Envelope, false)
+}
+
+// Close implements io.Closer: the body will not be used any more.
+func (u *upload) Close() error {
+	close(u.done)
+	return nil
+}
+
+// failed returns why the upload ended early, or nil while that is not known or not our side's doing.
+func (u *upload) failed() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err
+}
+
+var errUnfinished = errors.New("the peer answered before the message was complete")
+
+// finished waits for the end of the upload and returns what was sent.
+func (u *upload) finished(ctx context.Context) (parts []wire.Part, wait func() error, err error) {
+	select {
+	case <-u.done:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.err != nil:
+		return nil, nil, u.err
+	case u.wait == nil:
+		return nil, nil, wire.At(wire.AtSender.NextHop(), wire.Because("io_error", errUnfinished))
+	}
+	return u.encoder.Parts(), u.wait, nil
+}
+
+// peerWriter remembers that it was the peer's connection which failed.
+type peerWriter struct {
+	w   io.Writer
+	n   int64
+	err error
+}
+
+func (p *peerWriter) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.n += int64(n)
+	if err != nil {
+		p.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/multipart"
+)
+
+// Part is a part of a message: what is signed of it, and how long it is.
+type Part struct {
+	crypto.Part
+	ContentType string
+	Size        int64
+	Offset      int64 // of its octets in the Message's package; 0 in an Encoder
+}
+
+// SignedParts returns what a signature covers.
+func SignedParts(parts []Part) []crypto.Part {
+	signed := make([]crypto.Part, len(parts))
+	for i, p := range parts {
+		signed[i] = p.Part
+	}
+	return signed
+}
+
+// encoderBuffer is what an Encoder gathers before it writes: one TLS record and more.
+const encoderBuffer = 32 << 10
+
+// Encoder writes one message to a peer, part by part as they come, in the only order the protocol allows: OCSP
+// responses, SOAP, attachments, then Sign or Fault or Close (message-and-transport 5.3 to 5.6).
+// It hashes what passes. Errors of the writer are returned and stay. It is not safe for concurrent use.
+type Encoder struct {
+	out         *bufio.Writer
+	outer       *multipart.Writer
+	attachments *multipart.Writer // the open container
+	letters     string
+	digest      crypto.Digest
+	hash        hash.Hash
+	parts       []Part
+	stage       stage
+}
+
+type stage uint8
+
+const (
+	stageOCSP stage = iota
+	stageSOAP
+	stageAttachments
+	stageEnd
+)
+
+// NewEncoder writes to w. Attachments are hashed with digest, the envelope too.
+func NewEncoder(w io.Writer, digest crypto.Digest) *Encoder {
+	e := &Encoder{out: bufio.NewWriterSize(w, encoderBuffer), letters: multipart.Letters(30), digest: digest, hash: digest.New()}
+	e.outer = multipart.NewWriter(e.out, "xtop"+e.letters)
+	return e
+}
+
+// ContentType returns the Content-Type of the HTTP message.
+func (e *Encoder) ContentType() string {
+	return "multipart/mixed; charset=UTF-8; boundary=xtop" + e.letters
+}
+
+// Parts returns what has been written of the message, /message.xml first.
+func (e *Encoder) Parts() []Part { return e.parts }
+
+// Started reports whether a part has been begun, so that an error must now be told by a Fault.
+func (e *Encoder) Started() bool { return e.stage > stageOCSP || e.out.Buffered() > 0 }
+
+// OCSP writes the OCSP response of a certificate of our TLS chain.
+func (e *Encoder) OCSP(der []byte) error {
+	e.enter(stageOCSP)
+	return e.whole(multipart.NewHeader("content-type", "application/ocsp-response"), der)
+}
+
+// SOAP writes the envelope's part and its octets.
+func (e *Encoder) SOAP(h multipart.Header, envelope io.Reader) error {
+	e.enter(stageSOAP)
+	e.stage = stageAttachments
+	w, err := e.outer.Part(h)
+	if err != nil {
+		return err
+	}
+	return e.copy(w, crypto.Message, h, envelope)
+}
+
+// Attachment writes an attachment and its octets.
+func (e *Encoder) Attachment(h multipart.Header, body io.Reader) error {
+	e.enter(stageAttachments)
+	if e.attachments == nil {
+		container := multipart.NewHeader("content-type", "multipart/mixed; charset=UTF-8; boundary=xatt"+e.letters)
+		w, err := e.outer.Nested(container, "xatt"+e.letters)
+		if err != nil {
+			return err
+		}
+		e.attachments = w
+	}
+	w, err := e.attachments.Part(h)
+	if err != nil {
+		return err
+	}
+	return e.copy(w, crypto.Attachment(len(e.parts)), h, body)
+}
+
+// Flush hands over what has been gathered. Call it before waiting for something slow.
+func (e *Encoder) Flush() error { return e.out.Flush() }
+
+// Sign writes the signature over Parts and ends the message.
+func (e *Encoder) Sign(s *crypto.Signature) error {
+	e.enter(stageAttachments)
+	if err := e.closeAttachments(); err != nil {
+		return err
+	}
+	if s.Form() == crypto.Chain {
+		if err := e.whole(multipart.NewHeader("content-type", "application/hash-chain-result"), s.HashChainResult); err != nil {
+			return err
+		}
+		if err := e.whole(multipart.NewHeader("content-type", "application/hash-chain"), s.HashChain); err != nil {
+			return err
+		}
+	}
+	if err := e.whole(multipart.NewHeader("content-type", "signature/bdoc-1.0/ts"), s.XML); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// Fault writes a fault in place of the signature and ends the message, which its reader then refuses. The part that is
+// being sent simply ends early.
+func (e *Encoder) Fault(fault []byte) error {
+	if err := e.closeAttachments(); err != nil {
+		return err
+	}
+	if err := e.whole(multipart.NewHeader("content-type", plainContentType), fault); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// Close ends the message without a signature, as a service's fault is sent. Sign and Fault call it.
+func (e *Encoder) Close() error {
+	e.stage = stageEnd
+	if err := e.closeAttachments(); err != nil {
+		return err
+	}
+	if err := e.outer.Close(); err != nil {
+		return err
+	}
+	return e.out.Flush()
+}
+
+func (e *Encoder) enter(s stage) {
+	if e.stage > s {
+		panic(fmt.Sprintf("wire: Encoder used out of order: %d after %d", s, e.stage))
+	}
+}
+
+func (e *Encoder) whole(h multipart.Header, content []byte) error {
+	w, err := e.outer.Part(h)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
+}
+
+func (e *Encoder) copy(w io.Writer, name string, h multipart.Header, body io.Reader) error {
+	e.hash.Reset()
+	n, err := io.Copy(&both{w, e.hash}, body)
+	if err != nil {
+		return err
+	}
+	e.parts = append(e.parts, Part{
+		Part:        crypto.Part{Name: name, Digest: e.digest, Sum: e.hash.Sum(nil)},
+		ContentType: h.Get("Content-Type"),
+		Size:        n,
+	})
+	return nil
+}
+
+func (e *Encoder) closeAttachments() error {
+	if e.attachments == nil {
+		return nil
+	}
+	w := e.attachments
+	e.attachments = nil
+	return w.Close()
+}
+
+// both hashes what was written.
+type both struct {
+	w    io.Writer
+	hash hash.Hash
+}
+
+func (b *both) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p)
+	b.hash.Write(p[:n])
+	return n, err
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Header fields of the HTTP messages between security servers (message-and-transport 5.2, 5.6).
+const (
+	HeaderHashAlgorithm       = "X-Hash-Algorithm"
+	HeaderProxyVersion        = "X-Proxy-Version"
+	HeaderOriginalContentType = "X-Original-Content-Type"
+	HeaderOriginalSOAPAction  = "X-Original-Soapaction"
+	HeaderRequestID           = "X-Road-Request-Id"
+	HeaderMessageType         = "X-Road-Message-Type"
+)
+
+// ProxyVersion is the version that we announce: the X-Road release whose behaviour we implement.
+const ProxyVersion = "7.8.0"
+
+// FaultContentType is the Content-Type of a bare fault.
+const FaultContentType = "text/xml;charset=utf-8"
+
+// NewRequestID returns a fresh random UUID.
+func NewRequestID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// CheckRequestID returns id if it may go into logs, records and headers, else "".
+func CheckRequestID(id string) string {
+	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return id
+}
+
+// SOAPAction returns the SOAPAction of a request and refuses values that are none (message-and-transport 2.3).
+// The name may be spelt in any way, but must not stand twice.
+func SOAPAction(h http.Header, name string) (string, error) {
+	values := h.Values(name)
+	if len(values) > 1 {
+		return "", Errorf("invalid_soap_action", "the SOAPAction header stands %d times", len(values))
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	v := values[0]
+	if v == "" || v == `""` {
+		return v, nil
+	}
+	inside, found := strings.CutPrefix(v, `"`)
+	inside, closed := strings.CutSuffix(inside, `"`)
+	if !found || !closed || strings.ContainsAny(inside, "\" \t") {
+		return "", Errorf("invalid_soap_action", "the SOAPAction is not a URI in double quotes")
+	}
+	if _, err := url.Parse(inside); err != nil {
+		return "", Errorf("invalid_soap_action", "the SOAPAction is not a URI in double quotes")
+	}
+	return v, nil
+}
+
+// OlderThan reports whether an announced x-proxy-version is known to be before major.minor.
+func OlderThan(version string, major, minor int) bool {
+	a, rest, _ := strings.Cut(version, ".")
+	b, _, _ := strings.Cut(rest, ".")
+	x, err1 := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	return err1 == nil && err2 == nil && (x < major || x == major && y < minor)
+}

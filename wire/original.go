@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/caddy-fairway/fairway/multipart"
+	"github.com/caddy-fairway/fairway/soap"
+)
+
+// plainContentType is how an envelope travels that came without a multipart around it.
+const plainContentType = "text/xml; charset=UTF-8"
+
+// Original is the message of an information system as it streams in: an envelope and its attachments.
+// Read the envelope to its end first, then call Next until io.EOF.
+type Original struct {
+	ContentType multipart.ContentType
+	Header      multipart.Header // of the envelope's part, or a made one
+	Envelope    *soap.Envelope
+
+	reader *multipart.Reader // nil: the envelope is the whole body
+	parts  int
+}
+
+// Open reads the beginning of an information system's message: Content-Type, first part, X-Road header
+// (message-and-transport 2.2, 3 and 4). Errors are causes without a place; a multipart body without any part is
+// missing_soap. The Original owns body until Next has returned an error.
+func Open(contentType string, body io.Reader) (*Original, error) {
+	if contentType == "" {
+		return nil, Errorf("invalid_content_type", "the message has no Content-Type; send text/xml or multipart/related")
+	}
+	ct, err := multipart.ParseContentType(contentType)
+	if err != nil {
+		return nil, Because("invalid_content_type", err)
+	}
+	o := &Original{ContentType: ct}
+	switch {
+	case isEnvelope(ct.Type):
+		o.Header = multipart.NewHeader("Content-Type", plainContentType)
+		charset, _ := ct.Param("charset")
+		o.Envelope, err = soap.Open(body, charset, soap.Limits{})
+		return o, err
+	case ct.Type != "multipart/related":
+		return nil, Errorf("invalid_content_type", "Content-Type %q is none of text/xml, application/xop+xml and multipart/related", ct.Type)
+	}
+	boundary, ok := ct.Param("boundary")
+	if !ok {
+		return nil, Errorf("invalid_content_type", "the multipart/related Content-Type has no boundary")
+	}
+	o.reader = multipart.NewReader(body, boundary, multipart.Limits{})
+	first, err := o.reader.Next()
+	if errors.Is(err, io.EOF) || errors.Is(err, multipart.ErrTruncated) {
+		return nil, Errorf("missing_soap", "the multipart body has no part: its boundary never occurs")
+	} else if err != nil {
+		return nil, err
+	}
+	o.Header = first.Header
+	if err := checkRoot(ct, first.Header); err != nil {
+		return nil, err
+	}
+	o.Envelope, err = openPart(first)
+	return o, err
+}
+
+// Multipart reports whether the message came as multipart, with or without attachments.
+func (o *Original) Multipart() bool { return o.reader != nil }
+
+// Next returns the next attachment, valid until the call after, or io.EOF after the last one.
+func (o *Original) Next() (*multipart.Part, error) {
+	if o.reader == nil {
+		return nil, io.EOF
+	}
+	p, err := o.reader.Next()
+	if err != nil {
+		return nil, err
+	}
+	o.parts++
+	return p, checkAttachment(o.parts, p.Header)
+}
+
+func openPart(p *multipart.Part) (*soap.Envelope, error) {
+	ct, err := multipart.ParseContentType(p.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, Because("invalid_content_type", fmt.Errorf("first part: %w", err))
+	}
+	charset, _ := ct.Param("charset")
+	return soap.Open(p, charset, soap.Limits{})
+}
+
+func isEnvelope(mediaType string) bool {
+	return mediaType == "text/xml" || mediaType == "application/xop+xml"
+}
+
+// checkRoot refuses a multipart whose first part is not clearly its root, so that no two readers see two messages
+// (message-and-transport 4.2, 4.6).
+func checkRoot(outer multipart.ContentType, first multipart.Header) error {
+	types := first.Values("Content-Type")
+	if len(types) == 0 {
+		return Errorf("invalid_content_type", "the first part has no Content-Type")
+	}
+	ct, err := multipart.ParseContentType(types[0])
+	if err != nil {
+		return Because("invalid_content_type", fmt.Errorf("first part: %w", err))
+	}
+	if len(types) > 1 {
+		return Errorf("invalid_content_type", "the first part has %d Content-Types", len(types))
+	}
+	if !isEnvelope(ct.Type) {
+		return Errorf("invalid_content_type", "the SOAP part must be the first part, in text/xml or application/xop+xml, not %q", ct.Type)
+	}
+	switch encoding := strings.ToLower(first.Get("Content-Transfer-Encoding")); encoding {
+	case "", "7bit", "8bit", "binary":
+	default:
+		return Errorf("invalid_content_type", "the SOAP part is encoded as %q; send it as 8bit or binary", encoding)
+	}
+	if start, ok := outer.Param("start"); ok {
+		if id := first.Get("Content-ID"); id != "" && bareID(id) != bareID(start) {
+			return Errorf("invalid_content_type", "start names the part %q, but the SOAP part must be the first part", start)
+		}
+	}
+	if root, ok := outer.Param("type"); ok {
+		switch bare := strings.ToLower(strings.Trim(root, "'")); bare {
+		case "text/xml", "application/xop+xml", "application/soap+xml", "application/xml":
+		default:
+			return Errorf("invalid_content_type", "the multipart's type parameter %q is not that of an envelope", root)
+		}
+	}
+	return nil
+}
+
+func bareID(id string) string {
+	id = strings.TrimSpace(id)
+	return strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">")
+}
+
+func checkAttachment(n int, h multipart.Header) error {
+	if h.Get("Content-Type") == "" {
+		return Errorf("invalid_content_type", "attachment %d has no Content-Type", n)
+	}
+	return nil
+}
