@@ -138,8 +138,11 @@ func bareID(id string) string {
 }
 
 func checkAttachment(n int, h multipart.Header) error {
-	if h.Get("Content-Type") == "" {
+	switch types := h.Values("Content-Type"); {
+	case len(types) == 0 || types[0] == "":
 		return Errorf("invalid_content_type", "attachment %d has no Content-Type", n)
+	case len(types) > 1:
+		return Errorf("invalid_content_type", "attachment %d has %d Content-Types", n, len(types))
 	}
 	return nil
 }

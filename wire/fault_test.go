@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-fairway/fairway/multipart"
+	"github.com/caddy-fairway/fairway/soap"
+	"github.com/caddy-fairway/fairway/spool"
+)
+
+func TestCode(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"cause of ours", At(AtClient, Errorf("invalid_http_method", "GET")), "client.invalid_http_method"},
+		{"next hop", At(AtReceiver.NextHop(), Errorf("http_error", "502")), "server.serverproxy.service_failed.http_error"},
+		{"nested causes", At(AtSender, Because("signature_verification", Errorf("invalid_signature_value", "no"))), "server.clientproxy.signature_verification.invalid_signature_value"},
+		{"the same cause twice", Because("io_error", Errorf("io_error", "no")), "server.serverproxy.io_error"},
+		{"the inner place counts", At(AtSender, At(AtClient, Errorf("invalid_soap", "no"))), "client.invalid_soap"},
+		{"a cause among several errors", At(AtSender, fmt.Errorf("%w, %w", errors.New("plain"), Errorf("invalid_xml", "no"))), "server.clientproxy.invalid_xml"},
+		{"unknown host", At(AtReceiver.NextHop(), &net.OpError{Op: "dial", Err: &net.DNSError{Name: "nowhere"}}), "server.serverproxy.service_failed.unknown_host"},
+		{"refused", At(AtSender, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "server.clientproxy.network_error"},
+		{"time-out", At(AtSender, context.DeadlineExceeded), "server.clientproxy.io_error"},
+		{"cut", At(AtClient, fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)), "client.io_error"},
+		{"spool full", At(AtReceiver, fmt.Errorf("write: %w", spool.ErrFull)), "server.serverproxy.io_error"},
+		{"multipart truncated", At(AtClient, multipart.ErrTruncated), "client.mime_parsing_failed"},
+		{"multipart limit", At(AtClient, &multipart.LimitError{Limit: "Parts", Max: 1}), "client.mime_parsing_failed"},
+		{"foreign delimiter", At(AtReceiver.NextHop(), multipart.ErrDelimiter), "server.serverproxy.service_failed.invalid_content_type"},
+		{"anything else", At(AtSender, errors.New("?")), "server.clientproxy.internal_error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Code(tt.err); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			document := Fault(tt.err, "42").Bytes()
+			fault, err := soap.ParseFault(document)
+			if err != nil || fault.Code != tt.want || fault.String != tt.err.Error() || fault.Detail != "42" {
+				t.Errorf("the fault reads %+v, %v", fault, err)
+			}
+		})
+	}
+}
+
+func TestSOAPAction(t *testing.T) {
+	for value, ok := range map[string]bool{
+		"": true, `""`: true, `"urn:a"`: true, `"a/b"`: true, `"http://example.org/action"`: true,
+		"http://example.org/action": false, `"a"b"`: false, `"a b"`: false, `"`: false, `"a`: false,
+	} {
+		t.Run(value, func(t *testing.T) {
+			got, err := SOAPAction(http.Header{"Soapaction": {value}}, "SOAPAction")
+			if (err == nil) != ok || ok && got != value {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	if _, err := SOAPAction(http.Header{"Soapaction": {`""`, `""`}}, "SOAPAction"); err == nil {
+		t.Error("a SOAPAction that stands twice is accepted")
+	}
+	if got, err := SOAPAction(http.Header{}, "SOAPAction"); got != "" || err != nil {
+		t.Errorf("absent: %q, %v", got, err)
+	}
+}
+
+func TestOlderThan(t *testing.T) {
+	for version, want := range map[string]bool{"7.5.9": true, "6.26.0": true, "7.6.0": false, "7.8.0-beta1": false, "8.0.0": false, "": false, "x": false} {
+		if got := OlderThan(version, 7, 6); got != want {
+			t.Errorf("%q: %v", version, got)
+		}
+	}
+}
