@@ -37,7 +37,11 @@ func (s *SecurityServer) record(o *Outcome, h *soap.Header, response bool) *evid
 // not erase what was signed. open gives the octets in which the parts lie; nil keeps digests only.
 func (s *SecurityServer) put(ctx context.Context, r *evidence.Record, parts []wire.Part, open func() (io.ReadSeekCloser, error)) (wait func() error, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evidenceTimeout)
-	defer cancel()
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
 	var octets io.ReadSeekCloser
 	for _, p := range parts {
 		kept := evidence.Part{Name: p.Name, ContentType: p.ContentType, Digest: p.Digest, Sum: p.Sum, Size: p.Size}
@@ -52,11 +56,14 @@ func (s *SecurityServer) put(ctx context.Context, r *evidence.Record, parts []wi
 		}
 		r.Parts = append(r.Parts, kept)
 	}
-	wait, err = s.Evidence.Put(ctx, r)
+	durable, err := s.Evidence.Put(ctx, r)
 	if err != nil {
 		return nil, wire.Because("logging_failed", err)
 	}
-	return func() error { return wire.Because("logging_failed", wait()) }, nil
+	return func() error {
+		defer cancel()
+		return wire.Because("logging_failed", durable())
+	}, nil
 }
 
 func (k Keep) wants(name string, size int64) bool {

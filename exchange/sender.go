@@ -180,7 +180,11 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		x.outcome.Fault, x.outcome.Err = m.FaultCode, errors.New(m.FaultString)
 		record := s.record(&x.outcome, request, true)
 		record.Fault = m.FaultCode
-		if _, err := s.put(ctx, record, nil, nil); err != nil {
+		wait, err := s.put(ctx, record, nil, nil)
+		if err == nil {
+			err = wait()
+		}
+		if err != nil {
 			return nil, wire.At(wire.AtSender, err)
 		}
 		return packageResponse(m)

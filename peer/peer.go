@@ -138,9 +138,10 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *raced, g *gate) (*http.Response, error) {
 	defer conn.close() // if the transport did not need it
 	ctx, cancel := context.WithCancelCause(ctx)
+	judging := ctx // without the trace: judging may make a connection of its own
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		g.open.Store(false)
-		if err := p.judge(ctx, info.Conn, r, to); err != nil {
+		if err := p.judge(judging, info.Conn, r, to); err != nil {
 			cancel(err)
 			return
 		}

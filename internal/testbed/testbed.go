@@ -32,9 +32,10 @@ import (
 type Options struct {
 	Client  ident.Client
 	Service exchange.Service
-	More    []exchange.Service // further services of the receiver
-	Route   http.Handler       // for services without To; Echo where nil
-	Peer    http.Handler       // in place of the receiving security server
+	More    []exchange.Service              // further services of the receiver
+	Route   http.Handler                    // for services without To; Echo where nil
+	Peer    http.Handler                    // in place of the receiving security server
+	Middle  func(http.Handler) http.Handler // around the receiving security server
 	Spool   func(spool.Store) spool.Store
 	Sender  func(*exchange.SecurityServer) // last changes before the start
 	Receive func(*exchange.SecurityServer)
@@ -104,6 +105,9 @@ func New(tb testing.TB, o Options) *Bed {
 	if handler == nil {
 		receiver := &exchange.Receiver{Server: b.Receiver}
 		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { receiver.Serve(w, b.observed(r), o.Route) })
+	}
+	if o.Middle != nil {
+		handler = o.Middle(handler)
 	}
 	b.serve(tls.NewListener(peers, b.tlsConfig()), handler)
 	b.serve(ocsp, http.HandlerFunc(b.Receiver.ServeOCSP))
