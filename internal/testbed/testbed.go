@@ -30,15 +30,16 @@ import (
 // Options is what a test wants. The zero value is client DEV/GOV/1111/app and service DEV/GOV/0000/registry/echo/v1,
 // whom the client may call, answered by Echo.
 type Options struct {
-	Client  ident.Client
-	Service exchange.Service
-	More    []exchange.Service              // further services of the receiver
-	Route   http.Handler                    // for services without To; Echo where nil
-	Peer    http.Handler                    // in place of the receiving security server
-	Middle  func(http.Handler) http.Handler // around the receiving security server
-	Spool   func(spool.Store) spool.Store
-	Sender  func(*exchange.SecurityServer) // last changes before the start
-	Receive func(*exchange.SecurityServer)
+	Client     ident.Client
+	Service    exchange.Service
+	More       []exchange.Service              // further services of the receiver
+	ServerCode string                          // of the receiver; ss2 where empty
+	Route      http.Handler                    // for services without To; Echo where nil
+	Peer       http.Handler                    // in place of the receiving security server
+	Middle     func(http.Handler) http.Handler // around the receiving security server
+	Spool      func(spool.Store) spool.Store
+	Sender     func(*exchange.SecurityServer) // last changes before the start
+	Receive    func(*exchange.SecurityServer)
 }
 
 // Bed is the two security servers. They end with the test.
@@ -69,6 +70,9 @@ func New(tb testing.TB, o Options) *Bed {
 	if o.Service.Allow == nil {
 		o.Service.Allow = []exchange.Subject{{Client: o.Client}}
 	}
+	if o.ServerCode == "" {
+		o.ServerCode = "ss2"
+	}
 	if o.Route == nil {
 		o.Route = Echo{}
 	}
@@ -84,7 +88,7 @@ func New(tb testing.TB, o Options) *Bed {
 		local.Services[s.ID] = &s
 		providers = append(providers, s.ID.Client)
 	}
-	sendID, receiveID := owned(o.Client, "ss1"), owned(o.Service.ID.Client, "ss2")
+	sendID, receiveID := owned(o.Client, "ss1"), owned(o.Service.ID.Client, o.ServerCode)
 	peers, ocsp, consumers := b.listen(), b.listen(), b.listen()
 	servers := []dev.Server{
 		{ID: sendID, Address: "127.0.0.1:1", Clients: []ident.Client{o.Client}},
