@@ -106,24 +106,21 @@ type fileKeys struct {
 }
 
 func (k *fileKeys) add(key *softkey.Key, t trust.Store) error {
-	leaf := key.Chain[0]
-	canSign, canAuthenticate := softkey.CanSign(leaf), softkey.CanAuthenticate(leaf)
-	if canSign {
+	switch leaf := key.Chain[0]; {
+	case softkey.CanSign(leaf): // whatever else the certificate allows
 		member, err := t.SignMember(leaf)
 		if err != nil {
 			return fmt.Errorf("%s: whose signing key is it: %w", key.File, err)
 		}
 		member = member.MemberOf()
 		k.sign[member] = append(k.sign[member], &exchange.SignKey{Key: key.Private, Certificate: leaf})
-	}
-	if canAuthenticate {
+	case softkey.CanAuthenticate(leaf):
 		cert := &tls.Certificate{PrivateKey: key.Private, Leaf: leaf}
 		for _, c := range key.Chain {
 			cert.Certificate = append(cert.Certificate, c.Raw)
 		}
 		k.auth = append(k.auth, cert)
-	}
-	if !canSign && !canAuthenticate {
+	default:
 		return fmt.Errorf("%s: the certificate is neither for signing nor for authentication", key.File)
 	}
 	return nil
