@@ -38,7 +38,7 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 	req.Header = serviceHeader(m, action)
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
 	if err != nil {
-		return wire.At(next, silence.explain(fmt.Errorf("calling service %s: %w", x.service.ID, err)))
+		return wire.At(next, silence.explain(wire.OrElse("network_error", fmt.Errorf("calling service %s: %w", x.service.ID, err))))
 	}
 	defer response.Body.Close()
 	err = x.respond(ctx, answer{response.StatusCode, response.Header.Get("Content-Type"), silence.reader(response.Body)}, m)

@@ -106,6 +106,7 @@ func (s *section) Read(p []byte) (int, error) {
 type keeper struct {
 	keep    Keep
 	spool   spool.Store
+	place   wire.Place
 	entry   spool.Entry
 	offsets []int64 // of the parts; -1: not kept
 	digests bool    // an attachment looks like a list of digests: see hashchain.LooksLikeDigestList
@@ -186,15 +187,23 @@ func (t *tap) note(p []byte) {
 		t.kept = false
 		return
 	}
+	if err := t.keep(p); err != nil {
+		t.failed = wire.At(k.place, wire.Because("logging_failed", err))
+	}
+}
+
+func (t *tap) keep(p []byte) (err error) {
+	k := t.keeper
 	if k.entry == nil {
-		if k.entry, t.failed = k.spool.Create(context.Background()); t.failed != nil {
-			return
+		if k.entry, err = k.spool.Create(context.Background()); err != nil {
+			return err
 		}
 	}
 	if t.size == int64(len(p)) {
 		t.offset = k.entry.Size()
 	}
-	_, t.failed = k.entry.Write(p)
+	_, err = k.entry.Write(p)
+	return err
 }
 
 func (t *tap) end() {

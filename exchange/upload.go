@@ -27,7 +27,7 @@ type wrapping struct {
 // send writes envelope and attachments of o and the signature. The record is durable before the signature leaves if
 // awaited is set; else wait does that.
 func (w *wrapping) send(ctx context.Context, enc *wire.Encoder, o *wire.Original, envelope io.Reader, awaited bool) (wait func() error, err error) {
-	w.keeper.keep, w.keeper.spool = w.server.Keep, w.server.Spool
+	w.keeper = keeper{keep: w.server.Keep, spool: w.server.Spool, place: w.place()}
 	defer w.keeper.discard()
 	if err := enc.SOAP(o.Header, w.keeper.tap(crypto.Message, envelope)); err != nil {
 		return nil, err

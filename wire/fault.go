@@ -71,6 +71,17 @@ func Because(cause string, err error) error {
 	return &caused{cause, err}
 }
 
+// OrElse gives err the cause unless it, or its kind, has one of its own.
+func OrElse(cause string, err error) error {
+	if err == nil || len(causesOf(err, nil)) > 0 || causeOfKind(err) != internalError {
+		return err
+	}
+	return &caused{cause, err}
+}
+
+// internalError is the cause of what nobody foresaw.
+const internalError = "internal_error"
+
 // Code returns the fault code of err: its place and its causes, outermost first, joined by dots.
 // An error that names no cause gets the one that its kind has in X-Road (message-and-transport 10.3, end).
 func Code(err error) string {
@@ -144,5 +155,5 @@ func causeOfKind(err error) string {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, new(*fs.PathError)):
 		return "io_error"
 	}
-	return "internal_error"
+	return internalError
 }
