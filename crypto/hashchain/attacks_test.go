@@ -5,8 +5,10 @@ package hashchain
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,7 +53,12 @@ func TestAttack05ChainDoesNotFitTheMessage(t *testing.T) {
 	}
 	parts := message(crypto.SHA512, string(of["/message.xml"]), "")
 	if err := Verify(result, chain, parts); cause(t, err) != invalidTop {
-		t.Errorf("as a message: %v", err)
+		t.Errorf("as a message with another attachment: %v", err)
+	}
+	attachment := regexp.MustCompile(`(?s)/attachment1">.*?Value>([^<]*)`).FindSubmatch(chain)[1]
+	parts[1].Sum, _ = base64.StdEncoding.DecodeString(string(attachment))
+	if err := Verify(result, chain, parts); cause(t, err) != invalidData {
+		t.Errorf("as a message, where the top is right and only the chain's digest of the message is not: %v", err)
 	}
 	result, chain, parts = batch(t)
 	parts[1].Sum = crypto.SHA512.Sum([]byte("other"))

@@ -20,7 +20,8 @@ type Path struct {
 	// octets, not that they were a message (section 14.2).
 	Batch bool
 
-	top *hashStep
+	top       *hashStep
+	otherwise string // data of which the chain has another digest than the inputs, or ""
 }
 
 // Follow verifies a chain of any shape (section 7.3): it leads from the result to the inputs, and every input is used. An
@@ -169,6 +170,9 @@ func (f *follower) data(it *item) ([]byte, error) {
 	if in := f.inputs[it.uri]; in != nil {
 		in.used = true
 		if in.Sum != nil && in.Digest == it.digest {
+			if !bytes.Equal(in.Sum, it.sum) {
+				f.path.otherwise = it.uri
+			}
 			return in.Sum, nil
 		}
 	}

@@ -59,7 +59,8 @@ func failf(cause, format string, args ...any) error {
 }
 
 // Verify checks that the chain leads from the result to exactly the parts, with the shape rules for messages
-// (sections 7.3, 7.5 rules 7 and 8). Errors are *Error with the causes of section 7.1.
+// (sections 7.3, 7.5 rules 7 and 8). It also refuses a chain that leads there although it claims other digests for the
+// parts: kept as evidence, such a chain would not verify any more. Errors are *Error with the causes of section 7.1.
 func Verify(result, chain []byte, parts []crypto.Part) error {
 	if err := crypto.CheckParts(parts); err != nil {
 		return &Error{internalError, err}
@@ -72,6 +73,9 @@ func Verify(result, chain []byte, parts []crypto.Part) error {
 	})
 	if err != nil {
 		return err
+	}
+	if path.otherwise != "" {
+		return failf(invalidData, "%.128q is not what the chain says", path.otherwise)
 	}
 	return path.Shape(crypto.Message)
 }
