@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package soap finds the X-Road header in a SOAP envelope, octet-exactly, as the envelope streams by.
+//
+// What is hashed, what is parsed and what is forwarded are the same octets: an Envelope passes them on unchanged and
+// checks them as they pass, with a scanner that keeps the names in scope and nothing else. The rules are those of
+// message-and-transport section 3, judged in the order in which their violations can be seen:
+//
+//   - what the octets themselves show, rows 1 to 4 of 3.4, at the octet that shows it;
+//   - what the header lacks, rows 5 to 11 and 13, when the name of the Body's child is known, so that a message can be
+//     refused before its Body is read;
+//   - what comes later, a second child of the Body or octets after the root, where it comes.
+//
+// Stricter than X-Road: a Header after the Body (missing_header: where the Body begins there was none), a second Header
+// (invalid_soap: its blocks would not be those of the first), a second Body (invalid_body: two Bodies have two
+// contents), XML 1.1, and a charset that contradicts another word on it (invalid_soap).
 package soap
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/caddy-fairway/fairway/ident"
@@ -20,6 +34,37 @@ type Limits struct {
 
 // DefaultLimits are far above what correct messages need.
 var DefaultLimits = Limits{Header: 256 << 10, Depth: 512, Attributes: 1024, Name: 8 << 10, Names: 256 << 10}
+
+func (l Limits) orDefaults() Limits {
+	for _, f := range []struct {
+		value  *int
+		preset int
+	}{
+		{&l.Header, DefaultLimits.Header}, {&l.Depth, DefaultLimits.Depth}, {&l.Attributes, DefaultLimits.Attributes},
+		{&l.Name, DefaultLimits.Name}, {&l.Names, DefaultLimits.Names},
+	} {
+		if *f.value <= 0 {
+			*f.value = f.preset
+		}
+	}
+	return l
+}
+
+// The causes of message-and-transport 3.4 and 10.3 that this package finds.
+const (
+	invalidSOAP            = "invalid_soap"
+	duplicateHeaderField   = "duplicate_header_field"
+	invalidXML             = "invalid_xml"
+	internalError          = "internal_error"
+	missingHeader          = "missing_header"
+	missingBody            = "missing_body"
+	missingHeaderField     = "missing_header_field"
+	invalidProtocolVersion = "invalid_protocol_version"
+	invalidBody            = "invalid_body"
+	inconsistentHeaders    = "inconsistent_headers"
+	inconsistentResponse   = "inconsistent_response"
+	invalidMessage         = "invalid_message"
+)
 
 // Error is a violation of message-and-transport section 3.
 type Error struct {
@@ -51,46 +96,135 @@ type Header struct {
 	ProtocolVersion string
 	RequestHash     *string // nil: absent; Base64 as written
 	Represented     *Party  // nil: absent
-	present         uint8   // blocks and optional children that were there, for Consistent
+	empty           uint8   // optional children that were there without content, for Consistent
 }
 
-// Envelope is an envelope whose X-Road header is known and whose octets are still to be read.
+// Envelope is an envelope whose X-Road header is known and whose octets are still to be read. It is for one goroutine.
 type Envelope struct {
 	Header Header
 	Body   string // local name of the Body's child
 	Fault  bool   // the Body's child is a SOAP Fault: Header may be empty then
+
+	r      io.Reader
+	buf    []byte // octets that Open read and Read did not yield yet
+	doc    *document
+	splice splice
+	err    error // that ends the octets, after buf
 }
 
 // Open reads from r up to the end of the Header and the name of the Body's first child, and returns what it found,
 // or the *Error that the octets so far show. contentCharset is the charset parameter of the Content-Type, or "";
 // one that contradicts the envelope's own encoding is refused. Errors of r are returned as they are.
 // The Envelope owns r until it has been read to its end.
-func Open(r io.Reader, contentCharset string, limits Limits) (*Envelope, error) { panic("stub") }
-
-// Read yields the envelope's octets from the first on, exactly as they came, and checks the rest as it passes.
-// It ends in io.EOF for a well-formed envelope that follows the rules, else in an *Error.
-func (e *Envelope) Read(p []byte) (int, error) { panic("stub") }
-
-// WriteTo is Read without a copy in between.
-func (e *Envelope) WriteTo(w io.Writer) (int64, error) { panic("stub") }
-
-// WithRequestHash returns the octets of the envelope with one requestHash of SHA-512 put right after the id block and
-// every other requestHash cut out (message-and-transport section 7). All other octets are copied.
-// An envelope that is not UTF-8 is transcoded and its declaration replaced; a byte order mark is dropped.
-// Call it instead of reading the Envelope.
-func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader { panic("stub") }
-
-// Consistent returns nil if response answers request (message-and-transport 3.9), else an *Error with cause
-// "inconsistent_response" that names the block.
-func Consistent(request, response *Header) error { panic("stub") }
-
-// Fault is a SOAP 1.1 fault as X-Road writes and reads it (message-and-transport 10.1).
-type Fault struct {
-	Code, String, Actor, Detail string
+func Open(r io.Reader, contentCharset string, limits Limits) (*Envelope, error) {
+	limits = limits.orDefaults()
+	h := &headerReader{}
+	doc, err := newDocument(h, contentCharset, limits)
+	if err != nil {
+		return nil, err
+	}
+	h.scanner = &doc.scanner
+	h.watch = depthChild
+	e := &Envelope{r: r, doc: doc, buf: make([]byte, 0, min(4<<10, limits.Header))}
+	for idle := 0; !h.known && e.err == nil; {
+		if len(e.buf) == limits.Header {
+			return nil, &Error{invalidSOAP, int64(limits.Header), fmt.Sprintf(
+				"the Header and the name of the Body's content do not end within %d octets", limits.Header)}
+		}
+		if len(e.buf) == cap(e.buf) {
+			e.buf = append(make([]byte, 0, min(2*cap(e.buf), limits.Header)), e.buf...)
+		}
+		var n int
+		n, e.err = r.Read(e.buf[len(e.buf):cap(e.buf)])
+		e.buf = e.buf[:len(e.buf)+n]
+		if bad := e.check(e.buf[len(e.buf)-n:]); bad != nil {
+			return nil, bad
+		}
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if idle == 100 {
+			return nil, io.ErrNoProgress
+		}
+	}
+	if e.err != nil && e.err != io.EOF {
+		return nil, e.err
+	}
+	e.Header, e.Body, e.Fault, e.splice = h.header, h.body, h.fault, h.splice
+	return e, nil
 }
 
-// ParseFault reads the fault of an envelope, at most 1 MiB of it.
-func ParseFault(envelope []byte) (*Fault, error) { panic("stub") }
+// check scans octets that were read, and the end of the envelope if they are the last; e.err is what r said.
+func (e *Envelope) check(p []byte) error {
+	err := e.doc.feed(p)
+	if err == nil && e.err == io.EOF {
+		err = e.doc.close()
+	}
+	if err != nil {
+		e.err = err
+	}
+	return err
+}
 
-// Bytes returns the fault as an envelope.
-func (f *Fault) Bytes() []byte { panic("stub") }
+// Read yields the envelope's octets from the first on, exactly as they came, and checks the rest as it passes.
+// It ends in io.EOF for a well-formed envelope that follows the rules, else in an *Error; the octets read together with
+// the one that shows the error are not yielded.
+func (e *Envelope) Read(p []byte) (n int, err error) {
+	if len(e.buf) > 0 {
+		n = copy(p, e.buf)
+		if e.buf = e.buf[n:]; len(e.buf) == 0 {
+			e.buf = nil
+		}
+		return n, nil
+	}
+	if e.err != nil || len(p) == 0 {
+		return 0, e.err
+	}
+	n, e.err = e.r.Read(p)
+	if bad := e.check(p[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, e.err
+}
+
+// WriteTo is Read without a copy in between.
+func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
+	if len(e.buf) > 0 {
+		k, err := w.Write(e.buf)
+		if err == nil && k < len(e.buf) {
+			err = io.ErrShortWrite
+		}
+		if n, e.buf = int64(k), e.buf[k:]; err != nil {
+			return n, err
+		}
+		e.buf = nil
+	}
+	from, ok := e.r.(io.WriterTo)
+	if !ok || e.err != nil {
+		k, err := io.Copy(w, struct{ io.Reader }{e})
+		return n + k, err
+	}
+	k, err := from.WriteTo(&checked{e, w})
+	n += k
+	if e.err != nil {
+		return n, e.err // what the octets show, whatever the source made of it
+	}
+	if err == nil {
+		e.err = io.EOF
+		err = e.check(nil)
+	}
+	return n, err
+}
+
+// checked writes on what the Envelope has checked.
+type checked struct {
+	e *Envelope
+	w io.Writer
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	if err := c.e.check(p); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}

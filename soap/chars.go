@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soap
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// What an octet may be, or which runs it ends.
+const (
+	isSpace     = 1 << iota // tab, line feed, carriage return, space
+	isNameStart             // may begin a name; every octet beyond ASCII may, until the whole name is judged
+	isName                  // may stand in a name, the colon included
+	endsText                // is not plain character data: control characters, beyond ASCII, < & ]
+	endsValue               // is not plain in an attribute value: control characters, beyond ASCII, < & " '
+	endsOther               // is not plain in a comment, CDATA section or processing instruction: …, - ] ?
+)
+
+var classes = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c >= utf8.RuneSelf:
+			t[c] = isNameStart | isName | endsText | endsValue | endsOther
+		case c < ' ':
+			t[c] = endsText | endsValue | endsOther
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == ':':
+			t[c] = isNameStart | isName
+		case '0' <= c && c <= '9', c == '-', c == '.':
+			t[c] = isName
+		}
+	}
+	for _, c := range []byte(" \t\n\r") {
+		t[c] |= isSpace
+	}
+	for _, c := range []byte("<&]") {
+		t[c] |= endsText
+	}
+	for _, c := range []byte(`<&"'`) {
+		t[c] |= endsValue
+	}
+	for _, c := range []byte("-]?") {
+		t[c] |= endsOther
+	}
+	return t
+}()
+
+// plain returns how many octets at the start of p do not end text. It looks at eight at a time: a subtraction sets
+// the top bit of an octet that is too small, and the lowest top bit set is exact.
+func plain(p []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		small := x - ' '*ones
+		lt, amp, bracket := (x^'<'*ones)-ones, (x^'&'*ones)-ones, (x^']'*ones)-ones
+		if end := (x | small | lt | amp | bracket) & tops; end != 0 {
+			return i + bits.TrailingZeros64(end)/8
+		}
+	}
+	for i < len(p) && classes[p[i]]&endsText == 0 {
+		i++
+	}
+	return i
+}
+
+// legalRune reports whether r is a Char of XML 1.0.
+func legalRune(r rune) bool {
+	switch {
+	case r < ' ':
+		return r == '\t' || r == '\n' || r == '\r'
+	case r < 0xD800:
+		return true
+	default:
+		return 0xE000 <= r && r <= 0xFFFD || 0x10000 <= r && r <= 0x10FFFF
+	}
+}
+
+// nameStartRune is NameStartChar of XML 1.0, fifth edition, beyond ASCII.
+func nameStartRune(r rune) bool {
+	switch {
+	case r < 0x300:
+		return r >= 0xC0 && r != 0xD7 && r != 0xF7
+	case r < 0x2000:
+		return r >= 0x370 && r != 0x37E
+	default:
+		return 0x200C <= r && r <= 0x200D || 0x2070 <= r && r <= 0x218F || 0x2C00 <= r && r <= 0x2FEF ||
+			0x3001 <= r && r <= 0xD7FF || 0xF900 <= r && r <= 0xFDCF || 0xFDF0 <= r && r <= 0xFFFD ||
+			0x10000 <= r && r <= 0xEFFFF
+	}
+}
+
+// nameRune is NameChar of XML 1.0, fifth edition, beyond ASCII.
+func nameRune(r rune) bool {
+	return nameStartRune(r) || r == 0xB7 || 0x300 <= r && r <= 0x36F || 0x203F <= r && r <= 0x2040
+}
+
+// splitName returns the length of the prefix of a qualified name, or -1 if it has none. What stands in name is made of
+// isName octets and begins with isNameStart.
+func splitName(name []byte) (colon int, ok bool) {
+	colon = -1
+	ascii := true
+	for i, c := range name {
+		if c >= utf8.RuneSelf {
+			ascii = false
+		}
+		if c != ':' {
+			continue
+		}
+		if colon >= 0 || i == 0 || i+1 == len(name) || classes[name[i+1]]&isNameStart == 0 {
+			return 0, false
+		}
+		colon = i
+	}
+	return colon, ascii || legalName(name)
+}
+
+func legalName(name []byte) bool {
+	start := true
+	for len(name) > 0 {
+		r, n := utf8.DecodeRune(name)
+		switch {
+		case r < utf8.RuneSelf:
+			start = r == ':'
+		case r == utf8.RuneError && n == 1, start && !nameStartRune(r), !nameRune(r):
+			return false
+		default:
+			start = false
+		}
+		name = name[n:]
+	}
+	return true
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soap
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+)
+
+const (
+	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
+	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
+)
+
+// What stands in the place of an attribute's binding when it has none.
+const (
+	unbound     = -1 // an attribute without prefix is in no namespace
+	declaration = -2 // a namespace declaration
+)
+
+var seed = maphash.MakeSeed()
+
+// A namespaces holds the declarations in scope. Finding one costs the same however many there are, and whatever a
+// stranger calls them: the first few are looked through, those inside them are chained in buckets by a seeded hash.
+type namespaces struct {
+	names    []byte // the elements in scope and their declarations: names, prefixes, URIs
+	bindings []binding
+	buckets  []int32 // index in bindings of the latest with that hash, or 0; nil until there are more than few
+}
+
+const (
+	few     = 16
+	buckets = 4096
+)
+
+// A binding is one declaration: names[prefix:uri] stands for names[uri:end].
+type binding struct {
+	prefix, uri, end int
+	hash, uriHash    uint64
+	next             int32 // like a bucket: the one declared before it
+}
+
+// bind ends a declaration, whose prefix begins at prefix and whose URI at uri and reaches to the end of names.
+func (n *namespaces) bind(prefix, uri int) {
+	b := binding{prefix: prefix, uri: uri, end: len(n.names), uriHash: maphash.Bytes(seed, n.names[uri:])}
+	if len(n.bindings) >= few {
+		if n.buckets == nil {
+			n.buckets = make([]int32, buckets)
+		}
+		b.hash = maphash.Bytes(seed, n.names[prefix:uri])
+		head := &n.buckets[b.hash%buckets]
+		b.next, *head = *head, int32(len(n.bindings))
+	}
+	n.bindings = append(n.bindings, b)
+}
+
+// unbind forgets the declarations from index first on.
+func (n *namespaces) unbind(first int) {
+	for i := len(n.bindings) - 1; i >= max(first, few); i-- {
+		b := &n.bindings[i]
+		n.buckets[b.hash%buckets] = b.next
+	}
+	n.bindings = n.bindings[:first]
+}
+
+// find returns the index in bindings of what prefix stands for, or unbound.
+func (n *namespaces) find(prefix []byte) int {
+	if len(n.bindings) > few {
+		hash := maphash.Bytes(seed, prefix)
+		for i := n.buckets[hash%buckets]; i > 0; i = n.bindings[i].next {
+			if b := &n.bindings[i]; b.hash == hash && bytes.Equal(n.names[b.prefix:b.uri], prefix) {
+				return int(i)
+			}
+		}
+	}
+	for i := min(len(n.bindings), few) - 1; i >= 0; i-- {
+		if b := &n.bindings[i]; bytes.Equal(n.names[b.prefix:b.uri], prefix) {
+			return i
+		}
+	}
+	return unbound
+}
+
+// uri returns the URI of a binding; unbound has none.
+func (n *namespaces) uri(binding int) []byte {
+	if binding < 0 {
+		return nil
+	}
+	b := &n.bindings[binding]
+	return n.names[b.uri:b.end]
+}
+
+// forbidden says why a declaration may not be made, or nothing.
+func forbidden(prefix, uri []byte) string {
+	switch isXML := string(uri) == xmlSpace; {
+	case string(prefix) == "xmlns":
+		return `the prefix "xmlns" may not be declared`
+	case string(uri) == xmlnsSpace:
+		return "the namespace " + xmlnsSpace + " may not be declared"
+	case string(prefix) == "xml" && !isXML:
+		return `the prefix "xml" may not be declared for another namespace`
+	case string(prefix) != "xml" && isXML:
+		return "the namespace " + xmlSpace + ` may not be declared for another prefix than "xml"`
+	case len(prefix) > 0 && len(uri) == 0:
+		return "the declaration of the prefix " + quote(prefix) + " names no namespace"
+	}
+	return ""
+}
+
+// An attribute of the start tag being scanned. Its name stands in scanner.tag, its value, if kept, in scanner.values.
+type attribute struct {
+	name, local, nameEnd int
+	value, valueEnd      int
+	binding              int
+}
+
+func (s *scanner) localOf(a *attribute) []byte { return s.tag[a.local:a.nameEnd] }
+
+// sameName reports whether a and b have the same expanded name.
+func (s *scanner) sameName(a, b *attribute) bool {
+	if !bytes.Equal(s.localOf(a), s.localOf(b)) {
+		return false
+	}
+	if a.binding < 0 || b.binding < 0 {
+		return a.binding == b.binding
+	}
+	// Long URIs must not be compared for every attribute; that they are equal is found once, and is an error.
+	return s.bindings[a.binding].uriHash == s.bindings[b.binding].uriHash && bytes.Equal(s.uri(a.binding), s.uri(b.binding))
+}
+
+// twice returns an attribute that another one before it has the expanded name of, or nil.
+func (s *scanner) twice() *attribute {
+	if len(s.attributes) > few {
+		return s.twiceOfMany()
+	}
+	for i := range s.attributes {
+		for j := range i {
+			if a := &s.attributes[i]; s.sameName(a, &s.attributes[j]) {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// twiceOfMany puts the attributes into a hash table of twice their number.
+func (s *scanner) twiceOfMany() *attribute {
+	size := 1 << bits.Len(uint(2*len(s.attributes)))
+	if len(s.table) < size {
+		s.table = make([]int32, size)
+	}
+	table := s.table[:size]
+	clear(table)
+	for i := range s.attributes {
+		a := &s.attributes[i]
+		hash := maphash.Bytes(seed, s.localOf(a))
+		if a.binding >= 0 {
+			hash ^= s.bindings[a.binding].uriHash * 31
+		}
+		slot := hash % uint64(size)
+		for ; table[slot] > 0; slot = (slot + 1) % uint64(size) {
+			if s.sameName(a, &s.attributes[table[slot]-1]) {
+				return a
+			}
+		}
+		table[slot] = int32(i + 1)
+	}
+	return nil
+}

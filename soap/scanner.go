@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soap
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxDeclaration is how long an XML declaration may be.
+const maxDeclaration = 1 << 10
+
+// A handler hears of the elements down to the depth that the scanner watches; the root has depth 1.
+// It may ask the scanner about the current element (is, prefix, attribute) and, at its end, for its text (value).
+type handler interface {
+	start(depth int) error
+	end(depth int) error
+}
+
+// A state is what the scanner stands in or expects next.
+type state uint8
+
+const (
+	outside        state = iota // before or after the root
+	inText                      // inside the root
+	afterLess                   // <
+	inStartName                 // <a
+	inTag                       // behind the name or an attribute of a start tag
+	afterSlash                  // <a/
+	inAttribute                 // <a b
+	beforeEqual                 // behind the name of an attribute
+	beforeQuote                 // behind its equals sign
+	inValue                     // inside its quotes
+	inEndName                   // </a
+	inEndTag                    // behind the name of an end tag
+	afterBang                   // <!
+	commentStart                // <!-
+	inComment                   // <!--
+	commentDash                 // <!-- -
+	commentEnd                  // <!-- --
+	sectionStart                // <![
+	inSection                   // <![CDATA[
+	sectionBracket              // <![CDATA[ ]
+	sectionEnd                  // <![CDATA[ ]]
+	inTarget                    // <?
+	targetEnd                   // <?a?
+	inInstruction               // <?a b
+	instructionEnd              // <?a b?
+	inDeclaration               // <?xml b, at the start of the document
+	afterAmpersand              // &
+	inEntity                    // &a
+	afterHash                   // &#
+	inDecimal                   // &#1
+	inHex                       // &#x
+)
+
+// Where the octets of an attribute value are kept.
+const (
+	nowhere  = iota
+	inNames  // a namespace declaration
+	inValues // the handler may ask for it
+)
+
+// A scanner reads XML 1.0 (fifth edition) with Namespaces, in UTF-8, strictly and as it comes: pieces may end anywhere.
+// It builds nothing and keeps the names in scope only; after an error it must not be fed again. There are no document
+// types, so the only entities are the predefined ones.
+type scanner struct {
+	namespaces
+	limits     Limits
+	on         handler
+	watch      int  // depth of the deepest elements that the handler hears of
+	collect    int  // depth of the element whose own text is gathered in value; 0 is none
+	keepValues bool // whether the values of attributes are kept for the handler
+
+	// declared is called once, when it is known whether there is an XML declaration; encoding is what it names.
+	declared func(encoding string) error
+	width    func(text []byte) int64 // octets that text has in the message
+	prolog   int64                   // length of the XML declaration
+
+	state, back state  // back is where a reference returns to
+	piece       []byte // being fed
+	at          int    // where in piece the handler is called, for its errors
+	base        int64  // offset of piece in the text
+	from        int64  // offset of piece in the message, which may have another charset and a byte order mark
+	lines       int    // line ends before piece
+	tagAt       int64  // offset of the < of the markup being scanned
+	settled     bool   // declared was called
+	rooted      bool   // the root has begun
+
+	stack      []element
+	attributes []attribute
+	tag        []byte // names of attributes; name of a processing instruction; the XML declaration
+	values     []byte // values of attributes
+	value      []byte // text of the element at depth collect
+	table      []int32
+
+	spaced   bool // white space stands before what follows in a tag
+	cr       bool // the last literal octet kept was a carriage return
+	keep     uint8
+	quote    byte
+	brackets int // how many ] stand at the end of the text so far, at most 2
+	matched  int // octets of a name, of an entity or of "CDATA[" that were seen
+	entity   [4]byte
+	code     rune // of a character reference
+	digits   bool // a character reference has some
+	held     [utf8.UTFMax]byte
+	holding  int // octets in held: a character that the piece before began
+}
+
+// An element in scope; its name is names[name:end].
+type element struct {
+	name, local, end int
+	bindings         int // how many there were before it
+	binding          int // of its prefix; only known where the handler hears of it
+}
+
+func newScanner(on handler, limits Limits) scanner {
+	s := scanner{
+		on: on, limits: limits,
+		stack: make([]element, 0, 8), attributes: make([]attribute, 0, 8),
+		tag: make([]byte, 0, 256), value: make([]byte, 0, 64),
+	}
+	s.names = append(make([]byte, 0, 512), "xml"+xmlSpace...)
+	s.bindings = make([]binding, 0, 8)
+	s.bind(0, len("xml"))
+	return s
+}
+
+// fail returns an Error about the octet at index i of the piece.
+func (s *scanner) fail(i int, code, format string, args ...any) *Error {
+	line := s.lines + bytes.Count(s.piece[:i], []byte("\n")) + 1
+	return &Error{code, s.from + s.width(s.piece[:i]), fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
+}
+
+// refuse returns an Error about the tag that the handler was called for.
+func (s *scanner) refuse(code, format string, args ...any) error {
+	return s.fail(s.at, code, format, args...)
+}
+
+// quote writes what a stranger wrote, shortened, for a reason.
+func quote[T []byte | string](b T) string {
+	const most = 64
+	if len(b) > most {
+		return fmt.Sprintf("%q…", b[:most])
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// is reports whether the current element has that expanded name.
+func (s *scanner) is(space, local string) bool {
+	e := &s.stack[len(s.stack)-1]
+	return string(s.names[e.local:e.end]) == local && string(s.uri(e.binding)) == space
+}
+
+func (s *scanner) local() string {
+	e := &s.stack[len(s.stack)-1]
+	return string(s.names[e.local:e.end])
+}
+
+func (s *scanner) space() string { return string(s.uri(s.stack[len(s.stack)-1].binding)) }
+
+// prefix returns the prefix of the current element, and whether the element itself declares it.
+func (s *scanner) prefix() (prefix string, own bool) {
+	e := &s.stack[len(s.stack)-1]
+	return string(s.names[e.name:max(e.name, e.local-1)]), e.binding >= e.bindings
+}
+
+// attribute returns the value of an attribute of the current start tag, as keepValues asked for.
+func (s *scanner) attribute(space, local string) (string, bool) {
+	for i := range s.attributes {
+		a := &s.attributes[i]
+		if a.binding >= 0 && string(s.localOf(a)) == local && string(s.uri(a.binding)) == space {
+			return string(s.values[a.value:a.valueEnd]), true
+		}
+	}
+	return "", false
+}
+
+// offset returns the offset in the text behind the tag that the handler was called for.
+func (s *scanner) offset() int64 { return s.base + int64(s.at) }
+
+// content returns to what follows markup.
+func (s *scanner) content() {
+	s.cr = false
+	if s.state = inText; len(s.stack) == 0 {
+		s.state = outside
+	}
+}
+
+// close says whether the document may end here.
+func (s *scanner) close() error {
+	switch n := len(s.stack); {
+	case s.base == 0:
+		return s.fail(0, invalidSOAP, "the envelope is empty")
+	case s.rooted && s.state == outside:
+		return nil
+	case n > 0 && s.state != inStartName:
+		e := s.stack[n-1]
+		return s.fail(0, invalidSOAP, "the envelope ends inside the element %s", quote(s.names[e.name:e.end]))
+	default:
+		return s.fail(0, invalidSOAP, "the envelope ends inside a tag, a comment or a processing instruction, or without a root element")
+	}
+}
+
+// feed scans the next octets of the document.
+func (s *scanner) feed(p []byte) error {
+	s.piece = p
+	err := s.scan(p)
+	s.piece = nil
+	s.base += int64(len(p))
+	s.lines += bytes.Count(p, []byte("\n"))
+	return err
+}
+
+func (s *scanner) scan(p []byte) (err error) {
+	i := 0
+	if s.holding > 0 {
+		if i, err = s.resume(p); err != nil {
+			return err
+		}
+	}
+	for i < len(p) {
+		c := p[i]
+		switch s.state {
+		case outside:
+			switch {
+			case c == '<':
+				s.tagAt = s.base + int64(i)
+				s.state = afterLess
+			case classes[c]&isSpace == 0 && s.rooted:
+				return s.fail(i, invalidSOAP, "something follows the end of the envelope; end the message with the root element")
+			case classes[c]&isSpace == 0:
+				return s.fail(i, invalidSOAP, "the message is not XML: it does not begin with <")
+			}
+			i++
+
+		case inText:
+			start := i
+			if i, err = s.text(p, i); err != nil {
+				return err
+			}
+			s.keepText(p[start:i])
+			if i == len(p) {
+				return nil
+			}
+			s.cr = false
+			if p[i] == '<' {
+				s.tagAt = s.base + int64(i)
+				s.state = afterLess
+			} else {
+				s.back, s.state = inText, afterAmpersand
+			}
+			i++
+
+		case afterLess:
+			if i, err = s.markup(i, c); err != nil {
+				return err
+			}
+
+		case inStartName:
+			e := &s.stack[len(s.stack)-1]
+			if s.names, i, err = s.name(s.names, e.name, p, i); err != nil {
+				return err
+			}
+			if i == len(p) {
+				return nil
+			}
+			colon, ok := splitName(s.names[e.name:])
+			if !ok {
+				return s.fail(i, invalidSOAP, "%s is not a name of an element", quote(s.names[e.name:]))
+			}
+			e.local, e.end = e.name+colon+1, len(s.names)
+			s.spaced, s.state = false, inTag
+
+		case inTag:
+			switch {
+			case classes[c]&isSpace != 0:
+				s.spaced = true
+				i++
+			case c == '>':
+				i++
+				if err = s.openTag(i); err != nil {
+					return err
+				}
+				s.content()
+			case c == '/':
+				i++
+				s.state = afterSlash
+			case classes[c]&isNameStart != 0 && s.spaced:
+				if len(s.attributes) >= s.limits.Attributes {
+					return s.fail(i, invalidSOAP, "the element has more than %d attributes", s.limits.Attributes)
+				}
+				s.attributes = append(s.attributes, attribute{name: len(s.tag)})
+				s.state = inAttribute
+			default:
+				return s.fail(i, invalidSOAP, "%s may not stand here in a tag", quote(p[i:i+1]))
+			}
+
+		case afterSlash:
+			if c != '>' {
+				return s.fail(i, invalidSOAP, "/ in a tag must be followed by >")
+			}
+			i++
+			if err = s.openTag(i); err != nil {
+				return err
+			}
+			if err = s.closeTag(i); err != nil {
+				return err
+			}
+
+		case inAttribute:
+			a := &s.attributes[len(s.attributes)-1]
+			if s.tag, i, err = s.name(s.tag, a.name, p, i); err != nil {
+				return err
+			}
+			if i == len(p) {
+				return nil
+			}
+			if err = s.nameAttribute(i, a); err != nil {
+				return err
+			}
+			s.state = beforeEqual
+
+		case beforeEqual:
+			switch {
+			case c == '=':
+				s.state = beforeQuote
+			case classes[c]&isSpace == 0:
+				return s.fail(i, invalidSOAP, "the attribute %s has no value", quote(s.tag[s.attributes[len(s.attributes)-1].name:]))
+			}
+			i++
+
+		case beforeQuote:
+			switch {
+			case c == '"' || c == '\'':
+				s.quote, s.cr, s.state = c, false, inValue
+			case classes[c]&isSpace == 0:
+				return s.fail(i, invalidSOAP, "the value of the attribute %s has no quotes", quote(s.tag[s.attributes[len(s.attributes)-1].name:]))
+			}
+			i++
+
+		case inValue:
+			if i, err = s.inValue(p, i); err != nil {
+				return err
+			}
+
+		case inEndName:
+			e := s.stack[len(s.stack)-1]
+			rest := s.names[e.name+s.matched : e.end]
+			n := min(len(rest), len(p)-i)
+			if !bytes.Equal(rest[:n], p[i:i+n]) {
+				for p[i] == rest[0] {
+					i, rest = i+1, rest[1:]
+				}
+				return s.fail(i, invalidSOAP, "this is not the end tag of %s", quote(s.names[e.name:e.end]))
+			}
+			i += n
+			if s.matched += n; n == len(rest) {
+				s.state = inEndTag
+			}
+
+		case inEndTag:
+			i++
+			switch {
+			case c == '>':
+				if err = s.closeTag(i); err != nil {
+					return err
+				}
+			case classes[c]&isSpace == 0:
+				e := s.stack[len(s.stack)-1]
+				return s.fail(i-1, invalidSOAP, "this is not the end tag of %s", quote(s.names[e.name:e.end]))
+			}
+
+		case inSection:
+			start := i
+			i = s.quiet(p, i)
+			if i < len(p) && p[i] != ']' {
+				if i, err = s.char(p, i); err != nil {
+					return err
+				}
+			}
+			s.keepText(p[start:i])
+			if i < len(p) && p[i] == ']' {
+				i++
+				s.state = sectionBracket
+			}
+
+		case inComment, inInstruction:
+			if i = s.quiet(p, i); i == len(p) {
+				return nil
+			}
+			switch c := p[i]; {
+			case c == '-' && s.state == inComment:
+				s.state = commentDash
+				i++
+			case c == '?' && s.state == inInstruction:
+				s.state = instructionEnd
+				i++
+			default:
+				if i, err = s.char(p, i); err != nil {
+					return err
+				}
+			}
+
+		case afterAmpersand, inEntity, afterHash, inDecimal, inHex:
+			if err = s.reference(i, c); err != nil {
+				return err
+			}
+			i++
+
+		case inTarget:
+			if s.tag, i, err = s.name(s.tag, 0, p, i); err != nil {
+				return err
+			}
+			if i == len(p) {
+				return nil
+			}
+			if err = s.target(i, p[i]); err != nil {
+				return err
+			}
+			i++
+
+		default:
+			if i, err = s.delimiter(i, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

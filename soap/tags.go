@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soap
+
+// markup tells what a < begins.
+func (s *scanner) markup(i int, c byte) (int, error) {
+	if c != '?' {
+		if err := s.settle(i, ""); err != nil {
+			return i, err
+		}
+	}
+	switch {
+	case c == '/':
+		if len(s.stack) == 0 {
+			return i, s.fail(i, invalidSOAP, "an end tag stands here that nothing began")
+		}
+		s.matched, s.state = 0, inEndName
+		return i + 1, nil
+	case c == '?':
+		s.tag, s.state = s.tag[:0], inTarget
+		return i + 1, nil
+	case c == '!':
+		s.state = afterBang
+		return i + 1, nil
+	case classes[c]&isNameStart == 0:
+		return i, s.fail(i, invalidSOAP, "a < begins no tag; in text it is written &lt;")
+	case len(s.stack) == 0 && s.rooted:
+		return i, s.fail(i, invalidSOAP, "a second root element follows the envelope")
+	case len(s.stack) >= s.limits.Depth:
+		return i, s.fail(i, invalidSOAP, "more than %d elements stand inside each other", s.limits.Depth)
+	}
+	s.rooted, s.state = true, inStartName
+	s.stack = append(s.stack, element{name: len(s.names), bindings: len(s.bindings)})
+	return i, nil
+}
+
+// settle tells, the first time, what the XML declaration says.
+func (s *scanner) settle(i int, encoding string) error {
+	if s.settled {
+		return nil
+	}
+	s.settled = true
+	s.at = i
+	return s.declared(encoding)
+}
+
+// name appends the octets at p[i:] that may stand in a name to dst, in which the name begins at start, and returns the
+// index behind them.
+func (s *scanner) name(dst []byte, start int, p []byte, i int) ([]byte, int, error) {
+	j := i
+	for j < len(p) && classes[p[j]]&isName != 0 {
+		j++
+	}
+	if err := s.room(i, j-i, len(dst)-start); err != nil {
+		return dst, i, err
+	}
+	return append(dst, p[i:j]...), j, nil
+}
+
+// room says whether n more octets, those at index i, may be kept of a name or declaration that has already some.
+func (s *scanner) room(i, n, already int) error {
+	one, all := max(0, s.limits.Name-already), max(0, s.limits.Names-len(s.names)-len(s.tag))
+	switch {
+	case n <= min(one, all):
+		return nil
+	case one <= all:
+		return s.fail(i+one, invalidSOAP, "a name or namespace is longer than %d octets", s.limits.Name)
+	default:
+		return s.fail(i+all, invalidSOAP, "the names and namespaces in scope have more than %d octets", s.limits.Names)
+	}
+}
+
+// nameAttribute judges the name of an attribute, which ends at index i, and decides whether its value is kept.
+func (s *scanner) nameAttribute(i int, a *attribute) error {
+	name := s.tag[a.name:]
+	colon, ok := splitName(name)
+	if !ok {
+		return s.fail(i, invalidSOAP, "%s is not a name of an attribute", quote(name))
+	}
+	a.local, a.nameEnd = a.name+colon+1, len(s.tag)
+	a.binding = unbound
+	s.keep = nowhere
+	switch {
+	case string(name) == "xmlns", colon == len("xmlns") && string(name[:colon]) == "xmlns":
+		a.binding = declaration
+		s.keep = inNames
+		a.value = len(s.names)
+		prefix := name[colon+1:]
+		if colon < 0 {
+			prefix = nil
+		}
+		if err := s.room(i, len(prefix), 0); err != nil {
+			return err
+		}
+		s.names = append(s.names, prefix...)
+		a.valueEnd = len(s.names) // until the value is known: where it begins
+	case s.keepValues:
+		s.keep = inValues
+		a.value = len(s.values)
+	}
+	return nil
+}
+
+// inValue scans an attribute value from p[i] on.
+func (s *scanner) inValue(p []byte, i int) (int, error) {
+	j := i
+	for j < len(p) && classes[p[j]]&endsValue == 0 {
+		j++
+	}
+	if j == i {
+		switch c := p[i]; {
+		case c == s.quote:
+			return i + 1, s.endValue(i)
+		case c == '<':
+			return i, s.fail(i, invalidSOAP, "a < stands in an attribute; it is written &lt; there")
+		case c == '&':
+			s.back, s.state = inValue, afterAmpersand
+			return i + 1, nil
+		case c == '"' || c == '\'':
+			j++
+		default:
+			var err error
+			if j, err = s.char(p, i); err != nil {
+				return i, err
+			}
+		}
+	}
+	return j, s.keepValue(i, p[i:j])
+}
+
+// keepValue keeps literal octets of an attribute value, those at index i, with blanks as readers see them.
+func (s *scanner) keepValue(i int, literal []byte) error {
+	switch s.keep {
+	case inNames:
+		a := &s.attributes[len(s.attributes)-1]
+		if err := s.room(i, len(literal), len(s.names)-a.value); err != nil {
+			return err
+		}
+		s.names = s.literal(s.names, literal, ' ')
+	case inValues:
+		s.values = s.literal(s.values, literal, ' ')
+	}
+	return nil
+}
+
+// endValue ends an attribute at its closing quote, which has index i.
+func (s *scanner) endValue(i int) error {
+	s.spaced, s.state = false, inTag
+	a := &s.attributes[len(s.attributes)-1]
+	switch s.keep {
+	case inValues:
+		a.valueEnd = len(s.values)
+	case inNames:
+		if why := forbidden(s.names[a.value:a.valueEnd], s.names[a.valueEnd:]); why != "" {
+			return s.fail(i, invalidSOAP, "%s", why)
+		}
+		s.bind(a.value, a.valueEnd)
+	}
+	return nil
+}
+
+// openTag ends a start tag, whose > stands before index i.
+func (s *scanner) openTag(i int) error {
+	depth := len(s.stack)
+	e := &s.stack[depth-1]
+	for k := range s.attributes {
+		a := &s.attributes[k]
+		if a.binding == unbound && a.local > a.name {
+			prefix := s.tag[a.name : a.local-1]
+			if a.binding = s.find(prefix); a.binding == unbound {
+				return s.fail(i-1, invalidSOAP, "the prefix %s of an attribute is not declared", quote(prefix))
+			}
+		}
+	}
+	if a := s.twice(); a != nil {
+		return s.fail(i-1, invalidSOAP, "the attribute %s stands twice in one tag", quote(s.tag[a.name:a.nameEnd]))
+	}
+	if prefixed := e.local > e.name; prefixed || depth <= s.watch {
+		prefix := s.names[e.name:max(e.name, e.local-1)]
+		if e.binding = s.find(prefix); e.binding == unbound && prefixed {
+			return s.fail(i-1, invalidSOAP, "the prefix %s of an element is not declared", quote(prefix))
+		}
+	}
+	if depth <= s.watch {
+		s.at = i
+		if err := s.on.start(depth); err != nil {
+			return err
+		}
+	}
+	s.attributes, s.tag, s.values = s.attributes[:0], s.tag[:0], s.values[:0]
+	return nil
+}
+
+// closeTag ends an element, with the > that stands before index i.
+func (s *scanner) closeTag(i int) error {
+	depth := len(s.stack)
+	if depth <= s.watch {
+		s.at = i
+		if err := s.on.end(depth); err != nil {
+			return err
+		}
+	}
+	e := &s.stack[depth-1]
+	s.unbind(e.bindings)
+	s.names = s.names[:e.name]
+	s.stack = s.stack[:depth-1]
+	s.content()
+	return nil
+}

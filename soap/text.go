@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soap
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// keepText keeps literal octets of the text that is gathered.
+func (s *scanner) keepText(literal []byte) {
+	if s.collect == len(s.stack) {
+		s.value = s.literal(s.value, literal, '\n')
+	}
+}
+
+// literal appends p with its line ends as one line feed each, or, in attributes, all its blanks as spaces.
+func (s *scanner) literal(dst, p []byte, end byte) []byte {
+	for _, c := range p {
+		second := s.cr && c == '\n'
+		s.cr = c == '\r'
+		switch {
+		case second:
+			continue
+		case c == '\r', c == '\n':
+			c = end
+		case c == '\t' && end == ' ':
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// text scans text from p[i] on and returns the index of the < or & that ends it, or of the end of p.
+func (s *scanner) text(p []byte, i int) (int, error) {
+	for i < len(p) {
+		if s.brackets > 0 && p[i] != ']' {
+			if p[i] == '>' && s.brackets == 2 {
+				return i, s.fail(i, invalidSOAP, "]]> stands in text; it is written ]]&gt; there")
+			}
+			s.brackets = 0
+		}
+		if i += plain(p[i:]); i == len(p) {
+			break
+		}
+		switch c := p[i]; {
+		case c == '<', c == '&':
+			return i, nil
+		case c == ']':
+			for ; i < len(p) && p[i] == ']'; i++ {
+				s.brackets = min(s.brackets+1, 2)
+			}
+		case c == '\n':
+			i++
+		default:
+			var err error
+			if i, err = s.char(p, i); err != nil {
+				return i, err
+			}
+		}
+	}
+	return i, nil
+}
+
+// quiet skips what is plain in comments, CDATA sections and processing instructions.
+func (s *scanner) quiet(p []byte, i int) int {
+	for i < len(p) && classes[p[i]]&endsOther == 0 {
+		i++
+	}
+	return i
+}
+
+// char checks what stands at p[i], and more of its kind, where any character may stand, and returns the index behind.
+func (s *scanner) char(p []byte, i int) (int, error) {
+	if c := p[i]; c < utf8.RuneSelf {
+		if c < ' ' && classes[c]&isSpace == 0 {
+			return i, s.fail(i, invalidSOAP, "the control character U+%04X may not stand in XML", c)
+		}
+		return i + 1, nil
+	}
+	for i < len(p) && p[i] >= utf8.RuneSelf {
+		if p[i]-0xC2 < 0xE0-0xC2 && i+1 < len(p) && p[i+1]-0x80 < 0x40 {
+			i += 2 // the letters of most of Europe
+			continue
+		}
+		r, n := utf8.DecodeRune(p[i:])
+		switch {
+		case n == 1 && !utf8.FullRune(p[i:]):
+			s.holding = copy(s.held[:], p[i:])
+			return len(p), nil
+		case n == 1 || !legalRune(r):
+			return i, s.illegal(i, r, p[i:])
+		}
+		i += n
+	}
+	return i, nil
+}
+
+// illegal is the error about what stands at index i, which decodes to r.
+func (s *scanner) illegal(i int, r rune, octets []byte) *Error {
+	if r == utf8.RuneError {
+		return s.fail(i, invalidSOAP, "the octet %#02x is not UTF-8; write UTF-8, or name the encoding in the XML declaration", octets[0])
+	}
+	return s.fail(i, invalidSOAP, "the character U+%04X may not stand in XML", r)
+}
+
+// resume completes the character that the piece before began, and returns how many octets of p it took.
+func (s *scanner) resume(p []byte) (n int, err error) {
+	for n < len(p) {
+		s.held[s.holding] = p[n]
+		s.holding++
+		n++
+		if held := s.held[:s.holding]; utf8.FullRune(held) {
+			s.holding = 0
+			r, size := utf8.DecodeRune(held)
+			if size == 1 || !legalRune(r) {
+				err := s.illegal(0, r, held)
+				err.Offset -= int64(len(held) - n)
+				return n, err
+			}
+			break
+		}
+	}
+	switch s.state {
+	case inText, inSection:
+		s.keepText(p[:n])
+	case inValue:
+		err = s.keepValue(0, p[:n])
+	}
+	return n, err
+}
+
+// reference scans the octet c, at index i, of a reference.
+func (s *scanner) reference(i int, c byte) error {
+	switch s.state {
+	case afterAmpersand:
+		s.matched, s.code, s.digits = 0, 0, false
+		if s.state = inEntity; c == '#' {
+			s.state = afterHash
+			return nil
+		}
+	case afterHash:
+		if s.state = inDecimal; c == 'x' {
+			s.state = inHex
+			return nil
+		}
+	}
+	switch {
+	case s.state == inEntity:
+		return s.entityOctet(i, c)
+	case c == ';' && s.digits:
+		if !legalRune(s.code) {
+			return s.fail(i, invalidSOAP, "the character U+%04X, of a reference, may not stand in XML", s.code)
+		}
+		return s.endReference(i, s.code)
+	}
+	var digit, base rune = 0, 10
+	if s.state == inHex {
+		base = 16
+	}
+	switch lower := c | 0x20; {
+	case '0' <= c && c <= '9':
+		digit = rune(c - '0')
+	case base == 16 && 'a' <= lower && lower <= 'f':
+		digit = rune(lower-'a') + 10
+	default:
+		return s.fail(i, invalidSOAP, "a reference to a character is badly written")
+	}
+	s.digits = true
+	if s.code = s.code*base + digit; s.code > utf8.MaxRune {
+		return s.fail(i, invalidSOAP, "there is no character of so high a number")
+	}
+	return nil
+}
+
+var entities = map[string]rune{"lt": '<', "gt": '>', "amp": '&', "apos": '\'', "quot": '"'}
+
+func (s *scanner) entityOctet(i int, c byte) error {
+	name := s.entity[:s.matched]
+	if c == ';' {
+		r, ok := entities[string(name)]
+		if !ok {
+			return s.fail(i, invalidSOAP, "the entity %s is not defined", quote(name))
+		}
+		return s.endReference(i, r)
+	}
+	if classes[c]&isName == 0 {
+		return s.fail(i, invalidSOAP, "a & begins no reference; in text and attributes it is written &amp;")
+	}
+	if s.matched == len(s.entity) {
+		return s.fail(i, invalidSOAP, "the entity that begins with %s is not defined", quote(name))
+	}
+	s.entity[s.matched] = c
+	s.matched++
+	return nil
+}
+
+// endReference keeps the character that a reference stands for.
+func (s *scanner) endReference(i int, r rune) error {
+	s.state, s.cr = s.back, false
+	switch {
+	case s.state == inText && s.collect == len(s.stack):
+		s.value = utf8.AppendRune(s.value, r)
+	case s.state == inValue && s.keep == inNames:
+		a := &s.attributes[len(s.attributes)-1]
+		if err := s.room(i, utf8.RuneLen(r), len(s.names)-a.value); err != nil {
+			return err
+		}
+		s.names = utf8.AppendRune(s.names, r)
+	case s.state == inValue && s.keep == inValues:
+		s.values = utf8.AppendRune(s.values, r)
+	}
+	return nil
+}
+
+// delimiter scans the octet c, at index i, of what begins and ends comments, CDATA sections, processing instructions
+// and the XML declaration. It returns i where c belongs to what they contain.
+func (s *scanner) delimiter(i int, c byte) (int, error) {
+	const section = "CDATA["
+	switch s.state {
+	case afterBang:
+		switch {
+		case c == '-':
+			s.state = commentStart
+		case c == '[' && len(s.stack) > 0:
+			s.matched, s.state = 0, sectionStart
+		case c == 'D':
+			return i, s.fail(i, invalidSOAP, "document types (DOCTYPE) are not accepted")
+		default:
+			return i, s.fail(i, invalidSOAP, "<! begins neither a comment nor a CDATA section here")
+		}
+	case commentStart:
+		if c != '-' {
+			return i, s.fail(i, invalidSOAP, "a comment begins with <!--")
+		}
+		s.state = inComment
+	case commentDash:
+		if c != '-' {
+			s.state = inComment
+			return i, nil
+		}
+		s.state = commentEnd
+	case commentEnd:
+		if c != '>' {
+			return i, s.fail(i, invalidSOAP, "-- stands inside a comment")
+		}
+		s.content()
+	case sectionStart:
+		if c != section[s.matched] {
+			return i, s.fail(i, invalidSOAP, "a CDATA section begins with <![CDATA[")
+		}
+		if s.matched++; s.matched == len(section) {
+			s.state = inSection
+		}
+	case sectionBracket:
+		if c != ']' {
+			s.keepText([]byte("]"))
+			s.state = inSection
+			return i, nil
+		}
+		s.state = sectionEnd
+	case sectionEnd:
+		switch c {
+		case '>':
+			s.content()
+		case ']':
+			s.keepText([]byte("]"))
+		default:
+			s.keepText([]byte("]]"))
+			s.state = inSection
+			return i, nil
+		}
+	case targetEnd:
+		if c != '>' {
+			return i, s.fail(i, invalidSOAP, "a processing instruction ends with ?>")
+		}
+		s.content()
+	case instructionEnd:
+		switch c {
+		case '>':
+			s.content()
+		case '?':
+		default:
+			s.state = inInstruction
+			return i, nil
+		}
+	case inDeclaration:
+		if c != '>' {
+			if len(s.tag) == maxDeclaration {
+				return i, s.fail(i, invalidSOAP, "the XML declaration is longer than %d octets", maxDeclaration)
+			}
+			s.tag = append(s.tag, c)
+			break
+		}
+		encoding, why := parseDeclaration(string(s.tag))
+		if why != "" {
+			return i, s.fail(i, invalidSOAP, "the XML declaration %s", why)
+		}
+		s.tag, s.state = s.tag[:0], outside
+		s.prolog = s.base + int64(i) + 1
+		return i + 1, s.settle(i, encoding)
+	}
+	return i + 1, nil
+}
+
+// target judges the name of a processing instruction, which the octet c at index i ends.
+func (s *scanner) target(i int, c byte) error {
+	space := classes[c]&isSpace != 0
+	if string(s.tag) == "xml" && s.tagAt == 0 && space {
+		s.tag, s.state = append(s.tag[:0], c), inDeclaration
+		return nil
+	}
+	switch colon, ok := splitName(s.tag); {
+	case strings.EqualFold(string(s.tag), "xml"):
+		return s.fail(i, invalidSOAP, "an XML declaration must be the first octets of the message and be written <?xml version=\"1.0\"?>")
+	case len(s.tag) == 0 || classes[s.tag[0]]&isNameStart == 0 || !ok || colon >= 0:
+		return s.fail(i, invalidSOAP, "%s is not a name of a processing instruction", quote(s.tag))
+	case space:
+		s.state = inInstruction
+	case c == '?':
+		s.state = targetEnd
+	default:
+		return s.fail(i, invalidSOAP, "%s may not stand in the name of a processing instruction", quote([]byte{c}))
+	}
+	s.tag = s.tag[:0]
+	return s.settle(i, "")
+}
+
+// parseDeclaration reads what stands between "<?xml" and ">", and returns the encoding it names, or says what is wrong.
+func parseDeclaration(d string) (encoding, why string) {
+	const blanks = " \t\r\n"
+	d, ended := strings.CutSuffix(d, "?")
+	next := func(name string) (value string, ok bool) {
+		rest := strings.TrimLeft(d, blanks)
+		spaced := len(rest) < len(d)
+		rest, ok = strings.CutPrefix(rest, name)
+		if !ok || !spaced {
+			return "", false
+		}
+		rest, ok = strings.CutPrefix(strings.TrimLeft(rest, blanks), "=")
+		if rest = strings.TrimLeft(rest, blanks); !ok || rest == "" || rest[0] != '"' && rest[0] != '\'' {
+			return "", false
+		}
+		if value, rest, ok = strings.Cut(rest[1:], rest[:1]); ok {
+			d = rest
+		}
+		return value, ok
+	}
+	if version, ok := next("version"); !ok || version != "1.0" {
+		return "", `does not begin with version="1.0"` // readers of XML 1.1 would see other line ends
+	}
+	encoding, named := next("encoding")
+	if named && !legalEncoding(encoding) {
+		return "", "names an impossible encoding"
+	}
+	standalone, alone := next("standalone")
+	if alone && standalone != "yes" && standalone != "no" || strings.Trim(d, blanks) != "" || !ended {
+		return "", `is badly written; it is <?xml version="1.0" encoding="UTF-8"?>`
+	}
+	return encoding, ""
+}
+
+func legalEncoding(name string) bool {
+	for i, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c != '.' && c != '_' && c != '-' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != ""
+}
