@@ -17,7 +17,7 @@ const Namespaces = `xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns
 func WriteHeader(w io.Writer, h *Header) error {
 	var b strings.Builder
 	b.WriteString(ClientElement("xroad:client", h.Client))
-	b.WriteString(ServiceElement("xroad:service", h.Service))
+	b.WriteString(serviceElement("xroad:service", h.Service, h.empty))
 	if s := h.SecurityServer; s != nil {
 		b.WriteString(`<xroad:securityServer id:objectType="SERVER">`)
 		writeClient(&b, s.Owner())
@@ -37,7 +37,9 @@ func WriteHeader(w io.Writer, h *Header) error {
 		if p.Class != nil {
 			textElement(&b, "repr:partyClass", *p.Class)
 		}
-		textElement(&b, "repr:partyCode", p.Code)
+		if p.Code != "" || h.empty&emptyParty != 0 {
+			textElement(&b, "repr:partyCode", p.Code)
+		}
 		b.WriteString("</repr:representedParty>")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -58,12 +60,18 @@ func ClientElement(name string, c ident.Client) string {
 }
 
 // ServiceElement returns an element of type SERVICE, with the prefixes of Namespaces.
-func ServiceElement(name string, s ident.Service) string {
+func ServiceElement(name string, s ident.Service) string { return serviceElement(name, s, 0) }
+
+// serviceElement has the children that are empty as they were in the request, for Consistent tells them from absent ones.
+func serviceElement(name string, s ident.Service, empty uint8) string {
 	var b strings.Builder
 	b.WriteString("<" + name + ` id:objectType="SERVICE">`)
 	writeClient(&b, s.Client)
+	if empty&emptySubsystem != 0 {
+		textElement(&b, "id:subsystemCode", "")
+	}
 	textElement(&b, "id:serviceCode", s.Code)
-	if s.Version != "" {
+	if s.Version != "" || empty&emptyVersion != 0 {
 		textElement(&b, "id:serviceVersion", s.Version)
 	}
 	b.WriteString("</" + name + ">")

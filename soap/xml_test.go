@@ -78,6 +78,7 @@ var documents = []struct {
 	{"declaration without blank between", `<?xml version="1.0"encoding="UTF-8"?><a/>`, false},
 	{"declaration in wrong order", `<?xml encoding="UTF-8" version="1.0"?><a/>`, false},
 	{"declaration of bad standalone", `<?xml version="1.0" standalone="maybe"?><a/>`, false},
+	{"declaration of unquoted encoding", `<?xml version="1.0" encoding=utf8?><a/>`, false},
 	{"declaration of empty encoding", `<?xml version="1.0" encoding=""?><a/>`, false},
 	{"declaration of impossible encoding", `<?xml version="1.0" encoding="8859"?><a/>`, false},
 	{"declaration with more", `<?xml version="1.0" x="y"?><a/>`, false},
@@ -183,6 +184,7 @@ var documents = []struct {
 	{"declaration without a prefix", `<a xmlns:="u"/>`, false},
 	{"entities", `<a b="&lt;&gt;&amp;&apos;&quot;">&lt;&gt;&amp;&apos;&quot;</a>`, true},
 	{"entity that is not defined", `<a>&nbsp;</a>`, false},
+	{"entity of a longer name", `<a>&quote;</a>`, false},
 	{"entity in other case", `<a>&LT;</a>`, false},
 	{"entity without name", `<a>&;</a>`, false},
 	{"entity without end", `<a>&lt</a>`, false},
@@ -360,6 +362,35 @@ func attributes(n int) string {
 		fmt.Fprintf(&b, " a%d=''", i)
 	}
 	return b.String() + "/>"
+}
+
+// TestManyPrefixes tries the table that finds a prefix among many, with those of inner elements over those of outer.
+func TestManyPrefixes(t *testing.T) {
+	var many strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&many, " xmlns:p%d='u%d'", i, i)
+	}
+	inside := func(text string) string { return "<a" + many.String() + ">" + text + "</a>" }
+	for _, c := range []struct {
+		name, text string
+		good       bool
+	}{
+		{"first and last", inside("<p0:b p1:c='' p39:c=''/>"), true},
+		{"not declared", inside("<p40:b/>"), false},
+		{"first over last", inside("<b xmlns:p0='u39' p0:c='' p39:c=''/>"), false},
+		{"last over first", inside("<b xmlns:p39='u0' p0:c='' p39:c=''/>"), false},
+		{"first over last, out of scope", inside("<b xmlns:p0='u39'/><b p0:c='' p39:c=''/>"), true},
+		{"last over first, out of scope", inside("<b><b xmlns:p39='u0'/></b><b p0:c='' p39:c=''/>"), true},
+		{"over one of the same tag's outer element", inside("<b xmlns:p39='u0'><b xmlns:p39='u1' p0:c='' p39:c=''/></b>"), true},
+		{"back to the middle one", inside("<b xmlns:p39='u0'><b xmlns:p39='u1'/><b p0:c='' p39:c=''/></b>"), false},
+		{"many times", inside(strings.Repeat("<b"+many.String()+">", 20) + "<p0:b p39:c=''/>" + strings.Repeat("</b>", 20)), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := scanXML([]byte(c.text), Limits{}, 1<<20); (err == nil) != c.good {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestManyAttributes tries the table that finds an attribute twice.
