@@ -21,13 +21,14 @@ import (
 
 // house is the two security servers of the example, running in this process.
 type house struct {
-	dir       string // keys, temporary files, evidence, log
+	dir       string // everything that is written
 	consumers string // address for information systems
 	peers     string // address for other security servers
 	records   int    // of evidence that were looked at
 }
 
-// openHouse starts the example on free ports, with everything it writes below one temporary folder.
+// openHouse starts the example on free ports. One temporary folder becomes the data folder of this process, so that
+// nothing is written elsewhere.
 func openHouse(example string) (h *house, err error) {
 	dir, err := os.MkdirTemp("", "fairway-demo-")
 	if err != nil {
@@ -39,7 +40,10 @@ func openHouse(example string) (h *house, err error) {
 			os.RemoveAll(dir)
 		}
 	}()
-	text, ports, err := h.move(example)
+	if err := os.Setenv("XDG_DATA_HOME", dir); err != nil {
+		return nil, err
+	}
+	text, ports, err := move(example)
 	if err != nil {
 		return nil, err
 	}
@@ -64,21 +68,27 @@ func (h *house) close() error {
 	return errors.Join(caddy.Stop(), os.RemoveAll(h.dir))
 }
 
-func (h *house) spool(server string) string    { return filepath.Join(h.dir, server, "spool") }
-func (h *house) evidence(server string) string { return filepath.Join(h.dir, server, "evidence") }
-func (h *house) storage() *certmagic.FileStorage {
-	return &certmagic.FileStorage{Path: filepath.Join(h.dir, "storage")}
+// evidence is where a security server of the example keeps evidence when its configuration says nothing else.
+func (h *house) evidence(server string) string {
+	return filepath.Join(caddy.AppDataDir(), "xroad", server, "evidence")
 }
+
+// storage is where the servers of the example keep their keys.
+func (h *house) storage() *certmagic.FileStorage {
+	return &certmagic.FileStorage{Path: caddy.AppDataDir()}
+}
+
+func (h *house) log() string { return filepath.Join(h.dir, "log") }
 
 var (
 	// examplePort is a port of the example: of a site, an address, or its servers option.
 	examplePort = regexp.MustCompile(`:(8080|5500|5577|9000|9001)\b`)
 	// exampleServer is the first line of a security server of the example.
-	exampleServer = regexp.MustCompile(`(?m)^(\s*)xroad (\S+) \{$`)
+	exampleServer = regexp.MustCompile(`(?m)^\s*xroad \S+ \{$`)
 )
 
-// move rewrites the example's Caddyfile for free ports and for folders below h.dir.
-func (h *house) move(example string) (text string, ports map[string]string, err error) {
+// move rewrites the example's Caddyfile for free ports.
+func move(example string) (text string, ports map[string]string, err error) {
 	ports = map[string]string{}
 	for _, m := range examplePort.FindAllStringSubmatch(example, -1) {
 		ports[m[1]] = ""
@@ -94,9 +104,7 @@ func (h *house) move(example string) (text string, ports map[string]string, err 
 	}
 	text = examplePort.ReplaceAllStringFunc(example, func(m string) string { return ":" + ports[m[1:]] })
 	text = exampleServer.ReplaceAllStringFunc(text, func(m string) string {
-		name := exampleServer.FindStringSubmatch(m)[2]
-		return fmt.Sprintf("%s\nports {\npeer %s\nocsp %s\n}\nspool disk %q\nevidence disk %q", m,
-			ports["5500"], ports["5577"], h.spool(name), h.evidence(name))
+		return fmt.Sprintf("%s\nports {\npeer %s\nocsp %s\n}", m, ports["5500"], ports["5577"])
 	})
 	return text, ports, nil
 }
@@ -115,8 +123,8 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// adapt turns the Caddyfile into JSON and adds what a demo does differently: it touches nothing outside its folder,
-// and it does not wait long for others when it ends.
+// adapt turns the Caddyfile into JSON and adds what a demo does differently: it has no admin endpoint, says nothing on
+// the terminal, and does not wait long for others when it ends.
 func (h *house) adapt(text string) ([]byte, error) {
 	adapter := caddyconfig.GetAdapter("caddyfile")
 	if adapter == nil {
@@ -143,8 +151,6 @@ func (h *house) adapt(text string) ([]byte, error) {
 	http["grace_period"] = int64(2 * time.Second)
 	return json.Marshal(config)
 }
-
-func (h *house) log() string { return filepath.Join(h.dir, "log") }
 
 // explain writes a message to files and says what one can do with the running servers.
 func (h *house) explain(w io.Writer) error {

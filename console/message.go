@@ -32,12 +32,13 @@ func newMessage(envelope source, mtom bool, attachments ...source) *message {
 	return &message{envelope: envelope, attachments: attachments, mtom: mtom, boundary: "fairway" + multipart.Letters(24)}
 }
 
-// octets is a source of what is already in memory.
+// octets is an envelope that is already in memory.
 func octets(b []byte) source {
-	return source{size: int64(len(b)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}
+	return source{id: rootID, size: int64(len(b)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}
 }
 
 const (
+	rootID   = "envelope"
 	soapType = "text/xml; charset=UTF-8"
 	xopType  = `application/xop+xml; charset=UTF-8; type="text/xml"`
 )
@@ -49,9 +50,9 @@ func (m *message) multipart() bool { return m.mtom || len(m.attachments) > 0 }
 func (m *message) contentType() string {
 	switch {
 	case m.mtom:
-		return `multipart/related; type="application/xop+xml"; start="<envelope>"; start-info="text/xml"; boundary="` + m.boundary + `"`
+		return `multipart/related; type="application/xop+xml"; start="<` + rootID + `>"; start-info="text/xml"; boundary="` + m.boundary + `"`
 	case m.multipart():
-		return `multipart/related; type="text/xml"; start="<envelope>"; boundary="` + m.boundary + `"`
+		return `multipart/related; type="text/xml"; start="<` + rootID + `>"; boundary="` + m.boundary + `"`
 	}
 	return soapType
 }
@@ -83,7 +84,7 @@ func (m *message) writeTo(w io.Writer, seen io.Writer) error {
 		rootType = xopType
 	}
 	err := part(m.envelope, multipart.NewHeader("Content-Type", rootType,
-		"Content-Transfer-Encoding", "8bit", "Content-ID", "<envelope>"))
+		"Content-Transfer-Encoding", "8bit", "Content-ID", "<"+rootID+">"))
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,14 @@ func (p *progress) Close() {
 func (p *progress) draw() {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	wipe := ""
 	for {
 		select {
 		case <-tick.C:
+			wipe = "\r\x1b[K"
 			fmt.Fprintf(p.out, "\r%s\x1b[K", line(p.done.Load(), p.total, time.Since(p.begun)))
 		case <-p.end:
-			fmt.Fprint(p.out, "\r\x1b[K")
+			fmt.Fprint(p.out, wipe)
 			return
 		}
 	}
@@ -65,11 +67,14 @@ func (p *progress) draw() {
 func line(done, total int64, since time.Duration) string {
 	const width = 30
 	rate := uint64(float64(done) / max(since.Seconds(), 0.001))
-	if total <= 0 {
+	switch {
+	case total <= 0:
 		return fmt.Sprintf("%s, %s/s", size(done), humanize.IBytes(rate))
+	case done >= total:
+		return fmt.Sprintf("%s sent, waiting for the answer", size(done))
 	}
-	full := int(width * min(done, total) / total)
-	return fmt.Sprintf("%3d%% [%s%s] %s of %s, %s/s", 100*min(done, total)/total,
+	full := int(float64(done) / float64(total) * width)
+	return fmt.Sprintf("%3d%% [%s%s] %s of %s, %s/s", int(float64(done)/float64(total)*100),
 		strings.Repeat("#", full), strings.Repeat(".", width-full), size(done), size(total), humanize.IBytes(rate))
 }
 

@@ -17,8 +17,8 @@ func TestProgressLine(t *testing.T) {
 	}{
 		{"begun", 0, 1 << 20, 0, "  0% [..............................] 0 B of 1.0 MiB, 0 B/s"},
 		{"half", 512 << 10, 1 << 20, time.Second, " 50% [###############...............] 512 KiB of 1.0 MiB, 512 KiB/s"},
-		{"done", 1 << 20, 1 << 20, 2 * time.Second, "100% [##############################] 1.0 MiB of 1.0 MiB, 512 KiB/s"},
-		{"more than was said", 3 << 20, 1 << 20, time.Second, "100% [##############################] 3.0 MiB of 1.0 MiB, 3.0 MiB/s"},
+		{"done", 1 << 20, 1 << 20, 2 * time.Second, "1.0 MiB sent, waiting for the answer"},
+		{"more than was said", 3 << 20, 1 << 20, time.Second, "3.0 MiB sent, waiting for the answer"},
 		{"unknown", 2 << 20, 0, time.Second, "2.0 MiB, 2.0 MiB/s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
