@@ -20,7 +20,7 @@ func init() {
 
 // App runs X-Road security servers.
 //
-// Placeholders, set when an exchange has ended; those of the request also while its service is called:
+// Placeholders, set when an exchange has its outcome; the role and the service also while routes are the service:
 //
 // Placeholder | Description
 // ------------|---------------

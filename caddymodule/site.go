@@ -3,6 +3,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -102,22 +103,26 @@ func listensAt(a caddy.NetworkAddress, at *net.TCPAddr) bool {
 }
 
 // registered returns the servers that share the development instance of this one, this one too, with their addresses
-// as one process sees them. It is empty for a server that has no part in it.
+// as this process sees them. It is empty for a server that has no part in it.
 func (s *Server) registered() (all []dev.Server) {
 	if _, ok := s.trust.(*DevTrust); !ok {
 		return nil
 	}
 	for _, n := range s.neighbours() {
 		if _, ok := n.trust.(*DevTrust); ok && n.id.Instance == s.id.Instance {
-			all = append(all, dev.Server{ID: n.id, Address: reach(n.sites.receive), Clients: n.clientsAndProviders()})
+			all = append(all, dev.Server{
+				ID:          n.id,
+				Address:     cmp.Or(reach(n.sites.receive), loopback),
+				OCSPAddress: reach(n.sites.ocsp),
+				Clients:     n.clientsAndProviders(),
+			})
 		}
 	}
 	return all
 }
 
-// clientsAndProviders returns the owner and all who have something on this server, in order.
-func (s *Server) clientsAndProviders() []ident.Client {
-	all := []ident.Client{s.id.Owner()}
+// clientsAndProviders returns all who have clients or services on this server, in order.
+func (s *Server) clientsAndProviders() (all []ident.Client) {
 	for id := range s.local.Clients {
 		all = append(all, id)
 	}
@@ -130,7 +135,10 @@ func (s *Server) clientsAndProviders() []ident.Client {
 
 func compareClients(a, b ident.Client) int { return strings.Compare(a.String(), b.String()) }
 
-// reach returns how this process reaches the first of the addresses, or this machine where no address says a port.
+// loopback is where this process finds itself.
+const loopback = "127.0.0.1"
+
+// reach returns how this process reaches the first of the addresses that has a port, or "".
 func reach(listen []caddy.NetworkAddress) string {
 	for _, a := range listen {
 		if a.IsUnixNetwork() || a.StartPort == 0 {
@@ -138,9 +146,9 @@ func reach(listen []caddy.NetworkAddress) string {
 		}
 		host := a.Host
 		if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
-			host = "127.0.0.1"
+			host = loopback
 		}
 		return net.JoinHostPort(host, strconv.Itoa(int(a.StartPort)))
 	}
-	return "127.0.0.1"
+	return ""
 }

@@ -74,9 +74,9 @@ func TestReach(t *testing.T) {
 		{"everywhere in IPv6", []string{"[::]:5500"}, "127.0.0.1:5500"},
 		{"a network", []string{"192.0.2.1:5500"}, "192.0.2.1:5500"},
 		{"the first of two, in order", []string{"127.0.0.1:5502", "127.0.0.1:5501"}, "127.0.0.1:5501"},
-		{"no port", []string{"unix//run/fairway.sock"}, "127.0.0.1"},
-		{"any port", []string{"127.0.0.1:0"}, "127.0.0.1"},
-		{"nowhere", nil, "127.0.0.1"},
+		{"no port", []string{"unix//run/fairway.sock"}, ""},
+		{"any port", []string{"127.0.0.1:0"}, ""},
+		{"nowhere", nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := reach(with(nil, addresses(t, test.listen...))); got != test.want {
@@ -129,6 +129,9 @@ https://:15501 {
 	}
 	xroad_receive ss2
 }
+http://:15577 {
+	xroad_ocsp ss2
+}
 `
 
 func TestRegistered(t *testing.T) {
@@ -145,15 +148,14 @@ func TestRegistered(t *testing.T) {
 	}
 	ss1 := dev.Server{
 		ID: ident.Server{Instance: "DEV", Class: "GOV", Member: "1111", Code: "ss1"}, Address: "127.0.0.1:15500",
-		Clients: []ident.Client{client("DEV/GOV/1111"), client("DEV/GOV/1111/app")},
+		Clients: []ident.Client{client("DEV/GOV/1111/app")},
 	}
 	ss2 := dev.Server{
 		ID: ident.Server{Instance: "DEV", Class: "GOV", Member: "0000", Code: "ss2"}, Address: "127.0.0.1:15501",
-		Clients: []ident.Client{client("DEV/GOV/0000"), client("DEV/GOV/0000/registry"), client("DEV/GOV/2222")},
+		OCSPAddress: "127.0.0.1:15577", Clients: []ident.Client{client("DEV/GOV/0000/registry"), client("DEV/GOV/2222")},
 	}
 	ss3 := dev.Server{
 		ID: ident.Server{Instance: "TEST", Class: "GOV", Member: "0000", Code: "ss3"}, Address: "127.0.0.1",
-		Clients: []ident.Client{client("TEST/GOV/0000")},
 	}
 	for name, want := range map[string][]dev.Server{"ss1": {ss1, ss2}, "ss2": {ss1, ss2}, "elsewhere": {ss3}, "static": nil} {
 		got := app.(*App).Servers[name].registered()
@@ -162,7 +164,7 @@ func TestRegistered(t *testing.T) {
 			continue
 		}
 		for i := range want {
-			if got[i].ID != want[i].ID || got[i].Address != want[i].Address || !equal(got[i].Clients, want[i].Clients) {
+			if got[i].ID != want[i].ID || got[i].Address != want[i].Address || got[i].OCSPAddress != want[i].OCSPAddress || !equal(got[i].Clients, want[i].Clients) {
 				t.Errorf("%s: got %+v, want %+v", name, got[i], want[i])
 			}
 		}
