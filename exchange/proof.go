@@ -135,9 +135,6 @@ func (k *keeper) discard() {
 	}
 }
 
-// digestListPrefix is how many of an attachment's first octets tell whether it is a list of digests.
-const digestListPrefix = 256
-
 // tap passes a part on, unchanged.
 type tap struct {
 	keeper *keeper
@@ -175,7 +172,7 @@ func (t *tapWriter) Write(p []byte) (int, error) {
 }
 
 func (t *tap) note(p []byte) {
-	if missing := digestListPrefix - len(t.prefix); missing > 0 && t.name != crypto.Message {
+	if missing := hashchain.PrefixLength - len(t.prefix); missing > 0 && t.name != crypto.Message {
 		t.prefix = append(t.prefix, p[:min(missing, len(p))]...)
 	}
 	t.size += int64(len(p))

@@ -14,10 +14,6 @@ import (
 	"github.com/caddy-fairway/fairway/wire"
 )
 
-// maxDirect is how many attachments the direct form may have: X-Road's verifier allows 30 references in one signature
-// (signature-and-evidence 2).
-const maxDirect = 28
-
 // signers makes the signer of each member once.
 type signers struct {
 	server *SecurityServer
@@ -77,7 +73,7 @@ func (s *SecurityServer) form(to ident.Server, version string, parts []wire.Part
 	if rule.Form != nil {
 		form = *rule.Form
 	}
-	if len(parts)-1 > maxDirect || wire.OlderThan(version, 7, 6) {
+	if len(parts)-1 > xades.DirectAttachments || wire.OlderThan(version, 7, 6) {
 		form = crypto.Chain
 	}
 	for _, p := range parts[1:] {

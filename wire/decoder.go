@@ -20,7 +20,7 @@ import (
 const (
 	maxOCSPResponse = 256 << 10 // octets of one OCSP response
 	maxOCSPCount    = 8         // OCSP responses: a TLS chain has no more certificates
-	maxSignature    = 1 << 20   // octets of a signature document
+	maxSignature    = 2 << 20   // octets of a signature document
 	maxChainResult  = 16 << 10  // octets of a hash chain result
 	maxChain        = 16 << 20  // octets of a hash chain: a line of some 250 for each attachment
 	maxFault        = 1 << 20   // octets of a fault that are looked at; longer ones are passed on all the same
