@@ -102,3 +102,24 @@ func TestAttachments(t *testing.T) {
 		})
 	}
 }
+
+// TestAnswerInAnotherEncoding: the consumer gets UTF-8 that says so, in a multipart as well.
+func TestAnswerInAnotherEncoding(t *testing.T) {
+	h := header()
+	answer := latin1(strings.Replace(string(testbed.Envelope(h, "echoResponse", "@")), ">@<", ">\xe4<", 1))
+	for contentType, body := range map[string]string{
+		"text/xml; charset=ISO-8859-1": answer,
+		relatedType:                    strings.Replace(string(related([]byte(answer), []byte("x"))), "charset=UTF-8\r\n", "charset=\"iso-8859-1\"\r\n", 1),
+	} {
+		t.Run(contentType, func(t *testing.T) {
+			bed := testbed.New(t, testbed.Options{Route: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", contentType)
+				io.WriteString(w, body)
+			})})
+			_, got := post(t, bed, "text/xml", bytes.NewReader(testbed.Envelope(h, "echo", "")))
+			if !bytes.Contains(got, []byte(">ä<")) || bytes.Contains(bytes.ToLower(got), []byte("iso-8859")) || faultOf(t, got) != "" {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}

@@ -214,6 +214,9 @@ func TestServices(t *testing.T) {
 		{"fault", answering(500, "text/xml", fault), "f:Own", true},
 		{"fault with status 200", answering(200, "text/xml", fault), "f:Own", true},
 		{"fault in a multipart", answering(500, relatedType, string(related([]byte(fault), []byte("dropped")))), "f:Own", true},
+		{"message in ISO-8859-1", answering(200, "text/xml; charset=iso-8859-1", latin1(strings.Replace(good, ">EE3", ">EE\xe43", 1))), "server.clientproxy.service_failed.inconsistent_response", false},
+		{"fault in ISO-8859-1", answering(500, "text/xml; charset=iso-8859-1", latin1(strings.Replace(fault, "f:Own", "f:\xd5wn", 1))), "f:Õwn", false},
+		{"fault in ISO-8859-1 in a multipart", answering(500, relatedType, strings.Replace(string(related([]byte(latin1(strings.Replace(fault, "f:Own", "f:\xd5wn", 1))))), "UTF-8\r\n", "ISO-8859-1\r\n", 1)), "f:Õwn", false},
 		{"broken off", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/xml")
 			io.WriteString(w, good[:len(good)/2])
@@ -256,6 +259,12 @@ func TestServices(t *testing.T) {
 			})
 		}
 	}
+}
+
+// latin1 declares a document to be in ISO-8859-1.
+func latin1(document string) string {
+	_, root, _ := strings.Cut(document, "?>")
+	return `<?xml version="1.0" encoding="ISO-8859-1"?>` + root
 }
 
 func TestServiceOutOfReach(t *testing.T) {

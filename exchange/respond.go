@@ -50,15 +50,16 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 		record: x.server.record(&x.outcome, header, true),
 		peer:   x.peer, version: x.version,
 	}
+	original.Header = original.HeaderInUTF8()
 	_, err = w.send(ctx, x.encoder, original, original.Envelope.WithRequestHash(m.Parts[0].Sum), true)
 	return wire.At(next, err) // what is not placed yet comes from reading the service's answer
 }
 
-// passFault hands the service's fault document on, unsigned. What comes with it is dropped.
+// passFault hands the service's fault document on, in UTF-8 and unsigned. What comes with it is dropped.
 func (x *receiving) passFault(original *wire.Original) error {
 	x.outcome.Fault, x.outcome.Err = "service", fmt.Errorf("service %s answered with a fault", x.outcome.Service)
-	header := multipart.NewHeader("Content-Type", original.Header.Get("Content-Type"))
-	if err := x.encoder.SOAP(header, original.Envelope); err != nil {
+	header := multipart.NewHeader("Content-Type", wire.PlainContentType)
+	if err := x.encoder.SOAP(header, original.Envelope.InUTF8()); err != nil {
 		return wire.At(wire.AtReceiver.NextHop(), err)
 	}
 	return x.encoder.Close()

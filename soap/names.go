@@ -109,6 +109,7 @@ func forbidden(prefix, uri []byte) string {
 }
 
 // An attribute of the start tag being scanned. Its name stands in scanner.tag, its value, if kept, in scanner.values.
+// Of a declaration, the prefix stands in names[value:valueEnd], the URI behind it.
 type attribute struct {
 	name, local, nameEnd int
 	value, valueEnd      int

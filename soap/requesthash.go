@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/transform"
@@ -55,8 +56,8 @@ func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 	var out bytes.Buffer
 	at := int64(0)
 	copyTo := func(to int64) { out.Write(head[at:to]); at = to }
-	if e.doc.charset != utf8Charset {
-		out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>`)
+	if !e.IsUTF8() {
+		out.WriteString(utf8Declaration)
 		at = e.doc.prolog
 	}
 	if p.old.to > 0 && p.old.from < p.id.from {
@@ -76,6 +77,21 @@ func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 	copyTo(int64(len(head)))
 	return io.MultiReader(&out, tail)
 }
+
+// InUTF8 returns the octets of the envelope as UTF-8: themselves, or transcoded with their declaration replaced.
+// Call it instead of reading the Envelope; the reader ends as Read does.
+func (e *Envelope) InUTF8() io.Reader {
+	if e.IsUTF8() {
+		return e
+	}
+	head, tail := e.inUTF8()
+	return io.MultiReader(strings.NewReader(utf8Declaration), bytes.NewReader(head[e.doc.prolog:]), tail)
+}
+
+// IsUTF8 reports whether the envelope is in UTF-8, so that its octets need no transcoding.
+func (e *Envelope) IsUTF8() bool { return e.doc.charset == utf8Charset }
+
+const utf8Declaration = `<?xml version="1.0" encoding="UTF-8"?>`
 
 // element writes the requestHash.
 func (p *splice) element(sha512 []byte) string {

@@ -51,23 +51,23 @@ func (s *scanner) name(dst []byte, start int, p []byte, i int) ([]byte, int, err
 	for j < len(p) && classes[p[j]]&isName != 0 {
 		j++
 	}
-	if err := s.room(i, j-i, len(dst)-start); err != nil {
-		return dst, i, err
+	if room := s.room(len(dst) - start); j-i > room {
+		return dst, i, s.full(i+room, len(dst)-start)
 	}
 	return append(dst, p[i:j]...), j, nil
 }
 
-// room says whether n more octets, those at index i, may be kept of a name or declaration that has already some.
-func (s *scanner) room(i, n, already int) error {
-	one, all := max(0, s.limits.Name-already), max(0, s.limits.Names-len(s.names)-len(s.tag))
-	switch {
-	case n <= min(one, all):
-		return nil
-	case one <= all:
-		return s.fail(i+one, invalidSOAP, "a name or namespace is longer than %d octets", s.limits.Name)
-	default:
-		return s.fail(i+all, invalidSOAP, "the names and namespaces in scope have more than %d octets", s.limits.Names)
+// room returns how many octets may be added to a name or declaration that has already some.
+func (s *scanner) room(already int) int {
+	return max(0, min(s.limits.Name-already, s.limits.Names-len(s.names)-len(s.tag)))
+}
+
+// full is the error about the octet at index i, for which there is no room.
+func (s *scanner) full(i, already int) error {
+	if s.limits.Name-already <= s.limits.Names-len(s.names)-len(s.tag) {
+		return s.fail(i, invalidSOAP, "a name or namespace is longer than %d octets", s.limits.Name)
 	}
+	return s.fail(i, invalidSOAP, "the names and namespaces in scope have more than %d octets", s.limits.Names)
 }
 
 // nameAttribute judges the name of an attribute, which ends at index i, and decides whether its value is kept.
@@ -89,11 +89,11 @@ func (s *scanner) nameAttribute(i int, a *attribute) error {
 		if colon < 0 {
 			prefix = nil
 		}
-		if err := s.room(i, len(prefix), 0); err != nil {
-			return err
+		if len(prefix) > s.room(0) {
+			return s.full(i, 0)
 		}
 		s.names = append(s.names, prefix...)
-		a.valueEnd = len(s.names) // until the value is known: where it begins
+		a.valueEnd = len(s.names)
 	case s.keepValues:
 		s.keep = inValues
 		a.value = len(s.values)
@@ -133,8 +133,8 @@ func (s *scanner) keepValue(i int, literal []byte) error {
 	switch s.keep {
 	case inNames:
 		a := &s.attributes[len(s.attributes)-1]
-		if err := s.room(i, len(literal), len(s.names)-a.value); err != nil {
-			return err
+		if room := s.room(len(s.names) - a.value); len(literal) > room {
+			return s.full(i+room, len(s.names)-a.value)
 		}
 		s.names = s.literal(s.names, literal, ' ')
 	case inValues:

@@ -204,8 +204,8 @@ func (s *scanner) endReference(i int, r rune) error {
 		s.value = utf8.AppendRune(s.value, r)
 	case s.state == inValue && s.keep == inNames:
 		a := &s.attributes[len(s.attributes)-1]
-		if err := s.room(i, utf8.RuneLen(r), len(s.names)-a.value); err != nil {
-			return err
+		if utf8.RuneLen(r) > s.room(len(s.names)-a.value) {
+			return s.full(i, len(s.names)-a.value)
 		}
 		s.names = utf8.AppendRune(s.names, r)
 	case s.state == inValue && s.keep == inValues:

@@ -306,7 +306,7 @@ func (p *parcel) multipart() bool { return p.writer != nil }
 
 // address reads the original Content-Type, by which the body is going to be cut.
 func (p *parcel) address(original string, m *Message) error {
-	m.contentType = plainContentType
+	m.contentType = PlainContentType
 	if original == "" {
 		return nil // X-Road says so only when the message is delivered
 	}

@@ -137,7 +137,7 @@ func (e *Encoder) Fault(fault []byte) error {
 	if err := e.closeAttachments(); err != nil {
 		return err
 	}
-	if err := e.whole(multipart.NewHeader("content-type", plainContentType), fault); err != nil {
+	if err := e.whole(multipart.NewHeader("content-type", PlainContentType), fault); err != nil {
 		return err
 	}
 	return e.Close()

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/caddy-fairway/fairway/multipart"
 	"github.com/caddy-fairway/fairway/soap"
 )
 
-// plainContentType is how an envelope travels that came without a multipart around it.
-const plainContentType = "text/xml; charset=UTF-8"
+// PlainContentType is how an envelope travels that came without a multipart around it.
+const PlainContentType = "text/xml; charset=UTF-8"
 
 // Original is the message of an information system as it streams in: an envelope and its attachments.
 // Read the envelope to its end first, then call Next until io.EOF.
@@ -40,7 +41,7 @@ func Open(contentType string, body io.Reader) (*Original, error) {
 	o := &Original{ContentType: ct}
 	switch {
 	case isEnvelope(ct.Type):
-		o.Header = multipart.NewHeader("Content-Type", plainContentType)
+		o.Header = multipart.NewHeader("Content-Type", PlainContentType)
 		charset, _ := ct.Param("charset")
 		o.Envelope, err = soap.Open(body, charset, soap.Limits{})
 		return o, err
@@ -68,6 +69,23 @@ func Open(contentType string, body io.Reader) (*Original, error) {
 
 // Multipart reports whether the message came as multipart, with or without attachments.
 func (o *Original) Multipart() bool { return o.reader != nil }
+
+// HeaderInUTF8 returns Header for an envelope that goes on as UTF-8: the charset of another encoding is replaced.
+func (o *Original) HeaderInUTF8() multipart.Header {
+	if o.Envelope.IsUTF8() {
+		return o.Header
+	}
+	var pairs []string
+	for _, f := range o.Header {
+		if strings.EqualFold(f.Name, "Content-Type") {
+			f.Value = charsetParameter.ReplaceAllString(f.Value, "") + "; charset=UTF-8"
+		}
+		pairs = append(pairs, f.Name, f.Value)
+	}
+	return multipart.NewHeader(pairs...)
+}
+
+var charsetParameter = regexp.MustCompile(`(?i)\s*;\s*charset\s*=\s*("[^"]*"|[^;\s]*)`)
 
 // Next returns the next attachment, valid until the call after, or io.EOF after the last one.
 func (o *Original) Next() (*multipart.Part, error) {
