@@ -3,13 +3,19 @@
 package exchange_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/internal/testbed"
 	"github.com/caddy-fairway/fairway/soap"
@@ -122,4 +128,56 @@ func TestAnswerInAnotherEncoding(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeptConnections sends several messages of each form over one connection: no leg is dialled twice.
+func TestKeptConnections(t *testing.T) {
+	var handshakes, calls atomic.Int32
+	service := httptest.NewUnstartedServer(testbed.Echo{})
+	service.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			calls.Add(1)
+		}
+	}
+	service.Start()
+	defer service.Close()
+	bed := testbed.New(t, testbed.Options{
+		Service: exchange.Service{To: service.URL},
+		Middle: func(next http.Handler) http.Handler {
+			seen := make(map[string]bool)
+			var mu sync.Mutex
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				if !seen[r.RemoteAddr] {
+					seen[r.RemoteAddr] = true
+					handshakes.Add(1)
+				}
+				mu.Unlock()
+				next.ServeHTTP(w, r)
+			})
+		},
+	})
+	conn := dial(t, bed.URL)
+	reader := bufio.NewReader(conn)
+	plain := testbed.Envelope(header(), "echo", "")
+	for range 3 {
+		for contentType, body := range map[string][]byte{
+			"text/xml":                      plain,
+			relatedType:                     related(plain, []byte("x")),
+			"multipart/related; boundary=b": append(related(plain), "an epilogue\r\n"...),
+		} {
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", contentType, len(body), body)
+			response, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := io.ReadAll(response.Body); err != nil || response.Close || !bytes.Contains(answer, []byte("echoResponse")) {
+				t.Fatalf("%s: closing %v, %v\n%s", contentType, response.Close, err, answer)
+			}
+		}
+	}
+	if handshakes.Load() != 1 || calls.Load() != 1 {
+		t.Errorf("%d connections between the servers, %d to the service", handshakes.Load(), calls.Load())
+	}
+	bed.CheckClean()
 }

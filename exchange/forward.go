@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-fairway/fairway/wire"
@@ -23,7 +24,7 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 	defer silence.stop()
 	open := func() (io.ReadCloser, error) {
 		octets, err := m.Open()
-		return silence.closer(octets), err
+		return &taken{octets, silence}, err
 	}
 	body, err := open()
 	if err != nil {
@@ -41,7 +42,8 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 		return wire.At(next, silence.explain(wire.OrElse("network_error", fmt.Errorf("calling service %s: %w", x.service.ID, err))))
 	}
 	defer response.Body.Close()
-	err = x.respond(ctx, answer{response.StatusCode, response.Header.Get("Content-Type"), silence.reader(response.Body)}, m)
+	silence.answered()
+	err = x.respond(ctx, answer{response.StatusCode, response.Header.Get("Content-Type"), &listening{response.Body, silence}}, m)
 	return silence.explain(err)
 }
 
@@ -50,13 +52,16 @@ func serviceHeader(m *wire.Message, action string) http.Header {
 	return http.Header{"Content-Type": {m.ContentType()}, "SOAPAction": {action}, "User-Agent": {""}}
 }
 
-// silence ends a call whose service has neither taken nor sent an octet for its timeout.
+// silence ends a call whose service has neither taken nor sent an octet for its timeout. Until it answers, the clock
+// starts anew with each octet that it takes; afterwards it runs while we wait for its octets, not while our peer takes
+// its time with them.
 type silence struct {
 	limit  time.Duration
 	timer  *time.Timer
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	reason error
-	ctx    context.Context
+	heard  atomic.Bool
 }
 
 func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
@@ -71,8 +76,13 @@ func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
 	return w.ctx, w
 }
 
-func (w *silence) stop() {
+func (w *silence) answered() {
+	w.heard.Store(true)
 	w.timer.Stop()
+}
+
+func (w *silence) stop() {
+	w.answered()
 	w.cancel(nil)
 }
 
@@ -84,25 +94,29 @@ func (w *silence) explain(err error) error {
 	return err
 }
 
-func (w *silence) reader(r io.Reader) io.Reader { return &heard{r, w} }
-
-func (w *silence) closer(r io.ReadCloser) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{w.reader(r), r}
+// taken is a request body that the service takes bit by bit.
+type taken struct {
+	io.ReadCloser
+	silence *silence
 }
 
-// heard puts the end of the silence off each time octets pass.
-type heard struct {
+func (t *taken) Read(p []byte) (int, error) {
+	if !t.silence.heard.Load() {
+		t.silence.timer.Reset(t.silence.limit)
+	}
+	return t.ReadCloser.Read(p)
+}
+
+// listening is an answer that is waited for bit by bit.
+type listening struct {
 	io.Reader
 	silence *silence
 }
 
-func (h *heard) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
-	h.silence.timer.Reset(h.silence.limit)
-	return n, err
+func (l *listening) Read(p []byte) (int, error) {
+	l.silence.timer.Reset(l.silence.limit)
+	defer l.silence.timer.Stop()
+	return l.Reader.Read(p)
 }
 
 // backends keeps the connections to services. It is safe for concurrent use.

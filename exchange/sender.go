@@ -59,12 +59,13 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
 	line.answer(response.StatusCode)
-	if _, err := io.Copy(w, response.Body); err != nil {
-		panic(http.ErrAbortHandler) // what was promised cannot be kept: the information system must see a broken answer
-	}
+	_, err := io.Copy(w, response.Body)
 	line.linger()
 	if upload != nil {
-		<-upload.done
+		<-upload.done // it may still have been reading r's body
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // what was promised cannot be kept: the information system must see a broken answer
 	}
 }
 
@@ -177,7 +178,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		if own := x.upload.failed(); own != nil {
 			return nil, own // the peer only complains of what we know better
 		}
-		x.outcome.Fault, x.outcome.Err = m.FaultCode, errors.New(m.FaultString)
+		x.outcome.Fault, x.outcome.Err = m.FaultCode, told(m)
 		record := s.record(&x.outcome, request, true)
 		record.Fault = m.FaultCode
 		wait, err := s.put(ctx, record, nil, nil)
@@ -215,6 +216,14 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		return nil, wire.At(wire.AtSender, err)
 	}
 	return packageResponse(m)
+}
+
+// told says what a fault of the other side was, for the log. The words of a service are content and stay out of it.
+func told(m *wire.Message) error {
+	if strings.HasPrefix(strings.ToLower(m.FaultCode), "server.") {
+		return errors.New(m.FaultString)
+	}
+	return errors.New("the service answered with a fault of its own")
 }
 
 // answers compares the requestHash of a response with the digest of the request's envelope.
@@ -259,7 +268,7 @@ func refuseFault(envelope io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return wire.Errorf(strings.ToLower(fault.Code), "the request is a fault: %s", fault.String)
+	return wire.Errorf(strings.ToLower(fault.Code), "the request is a fault")
 }
 
 // maxFaultRequest is what is read of a fault that comes as a request.

@@ -93,11 +93,23 @@ func (o *Original) Next() (*multipart.Part, error) {
 		return nil, io.EOF
 	}
 	p, err := o.reader.Next()
+	if err == io.EOF {
+		return nil, o.end()
+	}
 	if err != nil {
 		return nil, err
 	}
 	o.parts++
 	return p, checkAttachment(o.parts, p.Header)
+}
+
+// end reads what follows the closing delimiter, so that the connection can be used again and a cut one is noticed.
+// An epilogue is thrown away; one that is longer than we read costs its sender the connection.
+func (o *Original) end() error {
+	if err := o.reader.Trailing(maxEpilogue); err != nil && !errors.Is(err, multipart.ErrTrailing) {
+		return err
+	}
+	return io.EOF
 }
 
 func openPart(p *multipart.Part) (*soap.Envelope, error) {
