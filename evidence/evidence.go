@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package evidence keeps what was signed, durably.
+//
+// A record is one signed message of an exchange: who sent it to whom, the parts that were signed with their digests,
+// the signature, and as much of the parts as the operator wants to keep. Years later it proves, together with the
+// trust data of its time, that the message was sent as it was.
 package evidence
 
 import (
@@ -41,7 +45,8 @@ type Part struct {
 	Sum         []byte
 	Size        int64
 	// Content is the part's octets, or nil where only the digest is kept.
-	// Put reads it to its end before it returns; Get returns one that may be read until the Store is closed.
+	// Put reads it to its end before it returns, and refuses one that does not have Size octets; Get returns one that
+	// may be read until the Store is closed. Its digest is not computed again: who needs to be sure compares it.
 	Content io.Reader
 }
 
@@ -50,27 +55,35 @@ type Query struct {
 	MessageID string
 	RequestID string
 	Member    ident.Client // client or provider of the record, or a subsystem of that member
-	From, To  time.Time
+	From, To  time.Time    // from From on, and before To
 }
 
 // Store keeps records. It is safe for concurrent use, and writers do not wait for readers.
 type Store interface {
 	// Put gives the record its number, takes it over and returns a function that waits until it is durable.
-	// The record's Content readers are not used after Put has returned.
+	// The record's Content readers are not used after Put has returned. ctx bounds Put and the waiting; where the
+	// waiting ends with an error, the record may or may not be kept. An error means that nothing is kept.
 	Put(ctx context.Context, r *Record) (wait func() error, err error)
 	// Get returns a record by our number.
 	Get(ctx context.Context, number uint64) (*Record, error)
-	// Find yields the records that the query selects, oldest first.
+	// Find yields the records that the query selects, oldest first. An error does not end the search, unless it is
+	// that of ctx: a *DamageError, say, tells where records may be missing, and others follow.
 	Find(ctx context.Context, q Query) iter.Seq2[*Record, error]
-	// Close makes everything durable and frees the files.
+	// Close makes everything durable and frees the files. It may be called again.
 	Close() error
 }
 
-// None returns a Store that keeps nothing.
-func None() Store { panic("stub") }
+// Error is what Put and its wait function return.
+type Error struct {
+	Doing string
+	Err   error
+}
 
-// OpenDisk returns a Store below dir. One process at a time may hold a folder for writing.
-func OpenDisk(dir string) (Store, error) { panic("stub") }
+// Error implements error.
+func (e *Error) Error() string { return "evidence: " + e.Doing + ": " + e.Err.Error() }
 
-// OpenRead returns a Store below dir that only reads, also while another process writes.
-func OpenRead(dir string) (Store, error) { panic("stub") }
+// Unwrap returns the error behind it.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Cause returns "logging_failed" (message-and-transport 10.3).
+func (e *Error) Cause() string { return "logging_failed" }

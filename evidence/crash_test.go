@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/ident"
+)
+
+const firstSegment = "00000001.evidence"
+
+// A segment that ends at any octet opens, holds exactly the records that were whole, and takes new ones.
+func TestCrashAtAnyOctet(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, rotateSize)
+	ends := []int64{preambleSize}
+	for n := range 2 {
+		put(t, s, small(fmt.Sprint(n)))
+		ends = append(ends, s.disk.last.end)
+	}
+	s.Close()
+	whole, err := os.ReadFile(filepath.Join(dir, firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(whole)) != ends[2] {
+		t.Fatalf("the segment has %d octets, its records %d", len(whole), ends[2])
+	}
+	fillings := map[string][]byte{
+		"nothing": nil,
+		"zeros":   make([]byte, 100), // as some file systems leave them
+		"rubbish": bytes.Repeat([]byte("rubbish"), 20),
+	}
+	for name, filling := range fillings {
+		copied := t.TempDir()
+		path := filepath.Join(copied, firstSegment)
+		for size := range len(whole) + 1 {
+			if name != "nothing" && (size < preambleSize || size%7 > 0 && !slices.Contains(ends, int64(size))) {
+				continue // a preamble is durable before anything follows it
+			}
+			if err := os.WriteFile(path, append(whole[:size:size], filling...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			records := 0
+			for records < 2 && ends[records+1] <= int64(size) {
+				records++
+			}
+			reader, err := OpenRead(copied)
+			if err != nil {
+				t.Fatalf("%s after %d octets: reading: %v", name, size, err)
+			}
+			expect(t, reader, records)
+			reader.Close()
+			s := openAt(t, copied, rotateSize)
+			expect(t, s, records)
+			if info, err := os.Stat(path); err != nil || info.Size() != ends[records] {
+				t.Errorf("what is torn is still there: %d octets, want %d (%v)", info.Size(), ends[records], err)
+			}
+			if size%5 == 0 {
+				put(t, s, small(fmt.Sprint(records)))
+				s.Close()
+				s = openAt(t, copied, rotateSize)
+				expect(t, s, records+1)
+			}
+			s.Close()
+			if t.Failed() {
+				t.Fatalf("%s after %d octets", name, size)
+			}
+		}
+	}
+}
+
+// An octet that has changed damages its own record, and no other. The last record is an exception when a writer opens:
+// damaged, it cannot be told from a torn one.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, rotateSize)
+	ends := []int64{preambleSize}
+	for n := range 3 {
+		put(t, s, small(fmt.Sprint(n)))
+		ends = append(ends, s.disk.last.end)
+	}
+	s.Close()
+	whole, err := os.ReadFile(filepath.Join(dir, firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := t.TempDir()
+	path := filepath.Join(copied, firstSegment)
+	for at := range whole {
+		changed := bytes.Clone(whole)
+		changed[at] ^= 0x10
+		if err := os.WriteFile(path, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openShared(copied, rotateSize)
+		if at < preambleSize {
+			if err == nil {
+				t.Errorf("octet %d: a damaged preamble is taken", at)
+				s.Close()
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("octet %d: %v", at, err)
+		}
+		damaged := 0
+		for int64(at) >= ends[damaged+1] {
+			damaged++
+		}
+		want := slices.Delete([]string{"0", "1", "2"}, damaged, damaged+1)
+		if at%10 == 0 {
+			put(t, s, small("new"))
+			want = append(want, "new")
+		}
+		var got []string
+		var damage []DamageError
+		for r, err := range s.Find(t.Context(), Query{}) {
+			var d *DamageError
+			switch {
+			case errors.As(err, &d):
+				damage = append(damage, *d)
+			case err != nil:
+				t.Errorf("octet %d: %v", at, err)
+			default:
+				got = append(got, r.MessageID)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("octet %d: found %q, want %q", at, got, want)
+		}
+		if damaged < 2 && (len(damage) != 1 || damage[0] != DamageError{firstSegment, ends[damaged], ends[damaged+1]}) {
+			t.Errorf("octet %d: told of %v", at, damage)
+		}
+		s.Close()
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+// A message that contains a record, however perfect, does not become one when the octets before it are damaged.
+func TestRecordInsideAMessage(t *testing.T) {
+	forged := t.TempDir()
+	s := openAt(t, forged, rotateSize)
+	for range 10 {
+		put(t, s, small("forged"))
+	}
+	s.Close()
+	octets, err := os.ReadFile(filepath.Join(forged, firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s = openAt(t, dir, rotateSize)
+	put(t, s, keeping("true", octets))
+	put(t, s, keeping("torn", octets))
+	s.Close()
+	path := filepath.Join(dir, firstSegment)
+	if err := os.Truncate(path, s.disk.last.end-1); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, rotateSize)
+	defer s.Close()
+	if got := ids(t, s, Query{}); !slices.Equal(got, []string{"true"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
+// A record that stands there again, or out of order, is none.
+func TestRecordAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, rotateSize)
+	put(t, s, small("0"))
+	end := s.disk.last.end
+	put(t, s, small("1"))
+	s.Close()
+	path := filepath.Join(dir, firstSegment)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(whole, whole[preambleSize:end]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, rotateSize)
+	expect(t, s, 2)
+	s.Close()
+	if err := os.WriteFile(path, slices.Concat(whole[:preambleSize], whole[end:], whole[preambleSize:end]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, rotateSize)
+	defer s.Close()
+	if got := ids(t, s, Query{}); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, 2500)
+	reader, err := OpenRead(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for n := range 30 {
+		put(t, s, small(fmt.Sprint(n)))
+		if n == 20 {
+			put(t, s, keeping("21", make([]byte, 1<<20))) // larger than a segment may be
+		}
+		if n%7 == 0 {
+			if r, err := reader.Get(t.Context(), uint64(n+1)); n < 20 && (err != nil || r.MessageID != fmt.Sprint(n)) {
+				t.Errorf("a reader gets %v, %v", r, err)
+			}
+		}
+	}
+	if n := len(segments(t, dir)); n < 5 {
+		t.Errorf("%d segments", n)
+	}
+	for _, store := range []Store{s, reader} {
+		if got := ids(t, store, Query{}); len(got) != 31 {
+			t.Errorf("found %q", got)
+		}
+	}
+	s.Close()
+	for _, name := range segments(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Size() > 2500 && info.Size() < 1<<20 || info.Size() > 1<<20+2500 {
+			t.Errorf("%s has %d octets", name, info.Size())
+		}
+	}
+	s = openAt(t, dir, 2500)
+	defer s.Close()
+	if got := ids(t, s, Query{}); len(got) != 31 {
+		t.Errorf("opened again: found %q", got)
+	}
+	put(t, s, small("new"))
+	if r, err := s.Get(t.Context(), 32); err != nil || r.MessageID != "new" {
+		t.Errorf("opened again: got %v, %v", r, err)
+	}
+}
+
+// A crash while a segment is begun leaves a file without a whole preamble, or with nothing behind it.
+func TestCrashAtRotation(t *testing.T) {
+	for size := range preambleSize + 1 {
+		dir := t.TempDir()
+		s := openAt(t, dir, rotateSize)
+		for n := range 3 {
+			put(t, s, small(fmt.Sprint(n)))
+		}
+		s.Close()
+		_, preamble := newSegment(2, 4)
+		if err := os.WriteFile(filepath.Join(dir, "00000002.evidence"), preamble[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := OpenRead(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, reader, 3)
+		s = openAt(t, dir, rotateSize)
+		expect(t, s, 3)
+		put(t, s, small("3"))
+		expect(t, s, 4)
+		expect(t, reader, 4)
+		reader.Close()
+		s.Close()
+		s = openAt(t, dir, rotateSize)
+		expect(t, s, 4)
+		s.Close()
+	}
+}
+
+func TestRefusesWhatIsNotItsOwn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(dir string) error
+	}{
+		{"another file", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "00000002.evidence"), make([]byte, 1000), 0o600)
+		}},
+		{"a damaged preamble before others", func(dir string) error {
+			_, preamble := newSegment(2, 100)
+			return errors.Join(os.WriteFile(filepath.Join(dir, "00000002.evidence"), preamble, 0o600),
+				os.Truncate(filepath.Join(dir, firstSegment), 10))
+		}},
+		{"a copy of a segment", func(dir string) error {
+			b, err := os.ReadFile(filepath.Join(dir, firstSegment))
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, "00000002.evidence"), b, 0o600))
+		}},
+	} {
+		dir := t.TempDir()
+		s := openAt(t, dir, rotateSize)
+		put(t, s, small("0"))
+		s.Close()
+		if err := c.spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenDisk(dir); err == nil {
+			t.Errorf("%s: opened for writing", c.name)
+			s.Close()
+		} else if !strings.HasPrefix(err.Error(), "evidence: opening ") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if s, err := OpenRead(dir); err == nil {
+			t.Errorf("%s: opened for reading", c.name)
+			s.Close()
+		}
+	}
+}
+
+// Numbers are not given again when the records that had them are gone.
+func TestNumbersAfterSegmentsWereTakenAway(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, 1)
+	for n := range 5 {
+		put(t, s, small(fmt.Sprint(n)))
+	}
+	s.Close()
+	names := segments(t, dir)
+	for _, name := range names[:4] {
+		os.Remove(filepath.Join(dir, name))
+	}
+	_, preamble := newSegment(6, 6)
+	os.Remove(filepath.Join(dir, names[4]))
+	if err := os.WriteFile(filepath.Join(dir, "00000006.evidence"), preamble, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, 1)
+	defer s.Close()
+	r := small("new")
+	put(t, s, r)
+	if r.Number != 6 {
+		t.Errorf("number %d, want 6", r.Number)
+	}
+}
+
+// FuzzSegment opens a segment of arbitrary octets behind a true preamble.
+func FuzzSegment(f *testing.F) {
+	s, preamble := newSegment(1, 1)
+	record := func(number uint64, r *Record) []byte {
+		b, h, err := encode(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		h.number = number
+		h.seal(b, s.mark)
+		if b, err = newContents(r.Parts).appendTo(b); err != nil {
+			f.Fatal(err)
+		}
+		return b
+	}
+	one, two := record(1, small("1")), record(2, keeping("2", []byte("octets")))
+	f.Add([]byte(nil))
+	f.Add(one)
+	f.Add(slices.Concat(one, two))
+	f.Add(slices.Concat(two, one))
+	f.Add(slices.Concat(one[:100], two, []byte("rest")))
+	f.Add(slices.Concat(s.mark[:], bytes.Repeat([]byte{0xff}, 40)))
+	f.Add(bytes.Repeat(s.mark[:], 10))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 4<<10 {
+			return // who knows the mark, as the fuzzer does, can make the search slow
+		}
+		file := bytes.NewReader(append(bytes.Clone(preamble), b...))
+		for _, mode := range []scanMode{scanSealed, scanLast, scanLive} {
+			s, err := readPreamble(1, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The marks of the seeds are those of another run of the fuzzer; whatever begins the input is the mark.
+			copy(s.mark[:], b)
+			if err := s.scan(file, file.Size(), mode); err != nil {
+				t.Fatal(err)
+			}
+			if s.end > file.Size() {
+				t.Fatalf("ends at %d of %d", s.end, file.Size())
+			}
+			for _, e := range s.entries {
+				h, err := readHead(file, e.at, file.Size(), s.mark)
+				if err != nil {
+					t.Fatal(err)
+				}
+				j, documents, err := h.read(file, s.mark)
+				if err != nil {
+					t.Fatal(err)
+				}
+				drain(t, h.record(j, documents, file))
+			}
+		}
+	})
+}
+
+// FuzzHeader reads a record whose JSON and lengths are arbitrary and whose digest is right.
+func FuzzHeader(f *testing.F) {
+	b, h, err := encode(keeping("2", []byte("octets")))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b[headSize:headSize+h.header], uint16(h.documents), uint64(h.contents))
+	f.Add([]byte(`{"documents":[1,-1,0],"parts":[{"size":9223372036854775807,"kept":true},{"size":2,"kept":true}]}`), uint16(0), uint64(1))
+	f.Add([]byte(`{"documents":[0,0,0],"parts":[{"digest":"SHA-1"}]}`), uint16(0), uint64(1<<63))
+	f.Add([]byte(`null`), uint16(0), uint64(0))
+	f.Fuzz(func(t *testing.T, json []byte, documents uint16, contents uint64) {
+		var m mark
+		h := head{number: 1, header: int64(len(json)), documents: int64(documents), contents: int64(contents)}
+		n := headSize + len(json) + int(documents)
+		b := make([]byte, n+digestSize+int(min(contents, 1000))+checkSize)
+		copy(b[headSize:], json)
+		h.seal(b[:n+digestSize], m)
+		file := bytes.NewReader(b)
+		h, err := readHead(file, 0, file.Size(), m)
+		if err != nil {
+			return
+		}
+		j, found, err := h.read(file, m)
+		if err != nil {
+			return
+		}
+		r := h.record(j, found, file)
+		kept := drain(t, r)
+		if signature := len(r.Signature.XML) + len(r.Signature.HashChainResult) + len(r.Signature.HashChain); signature != int(documents) || kept != int64(contents) {
+			t.Errorf("the record has %d and %d octets, its head tells %d and %d", signature, kept, documents, contents)
+		}
+		again, _, err := encode(r)
+		if err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := h.decode(again[headSize : len(again)-digestSize-int(documents)]); err != nil {
+			t.Errorf("what was read and written cannot be read: %v", err)
+		}
+	})
+}
+
+func drain(t *testing.T, r *Record) (kept int64) {
+	for _, p := range r.Parts {
+		if p.Content == nil {
+			continue
+		}
+		n, err := io.Copy(io.Discard, p.Content)
+		if err != nil || n != p.Size {
+			t.Fatalf("a content of %d octets gives %d, %v", p.Size, n, err)
+		}
+		kept += n
+	}
+	return kept
+}
+
+// small returns a record of few octets, to cut at each of them.
+func small(id string) *Record { return keeping(id, []byte("<m/>")) }
+
+func keeping(id string, octets []byte) *Record {
+	return &Record{
+		MessageID: id, RequestID: "r", Client: ident.Client{Instance: "D", Class: "G", Member: "1"},
+		Signature: crypto.Signature{XML: []byte("<s/>")},
+		Parts: []Part{{
+			Name: crypto.Message, Size: int64(len(octets)), Content: bytes.NewReader(octets),
+			Digest: crypto.SHA256, Sum: crypto.SHA256.Sum(octets),
+		}},
+	}
+}
+
+func openAt(t testing.TB, dir string, rotate int64) *shared {
+	t.Helper()
+	s, err := openShared(dir, rotate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func put(t testing.TB, s Store, r *Record) {
+	t.Helper()
+	wait, err := s.Put(t.Context(), r)
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect looks for records with ids that count from 0.
+func expect(t testing.TB, s Store, records int) {
+	t.Helper()
+	got := ids(t, s, Query{})
+	for n, id := range got {
+		if id != fmt.Sprint(n) {
+			t.Errorf("record %d has id %q", n, id)
+		}
+	}
+	if len(got) != records {
+		t.Errorf("found %q, want %d records", got, records)
+	}
+	for n := range uint64(records + 2) {
+		if _, err := s.Get(t.Context(), n); (err == nil) != (n > 0 && n <= uint64(records)) {
+			t.Errorf("Get(%d) of %d: %v", n, records, err)
+		}
+	}
+}
+
+func ids(t testing.TB, s Store, q Query) (found []string) {
+	t.Helper()
+	for r, err := range s.Find(t.Context(), q) {
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		found = append(found, r.MessageID)
+	}
+	return found
+}
+
+func segments(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if numberOf(e.Name()) > 0 {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin || freebsd
+
+package evidence
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childOf names, in the environment of a child process of these tests, the folder it shall write to.
+const childOf = "EVIDENCE_TEST_CHILD_OF"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childOf); dir != "" {
+		fmt.Println(child(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// child writes records from several goroutines and prints each number and id once it is durable, until it is killed.
+func child(dir string) error {
+	s, err := openShared(dir, 100_000)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	failed := make(chan error)
+	for w := range 8 {
+		go func() {
+			for n := 0; ; n++ {
+				size := n % 2000
+				if n%50 == 7 {
+					size = readAhead + n
+				}
+				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), w, n)
+				r := keeping(id, make([]byte, size))
+				wait, err := s.Put(context.Background(), r)
+				if err == nil {
+					err = wait()
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+				os.Stdout.WriteString(fmt.Sprintf("%d %s\n", r.Number, id)) // one write, unbuffered
+			}
+		}()
+	}
+	return <-failed
+}
+
+func startChild(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), childOf+"="+dir)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("the child says %q", lines.Text())
+	}
+	return c, lines
+}
+
+// Whenever a writer is killed, what it acknowledged is there.
+func TestKilledWriter(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := make(map[uint64]string)
+	for range 20 {
+		c, lines := startChild(t, dir)
+		time.AfterFunc(time.Duration(rand.IntN(60))*time.Millisecond, func() { c.Process.Kill() })
+		for lines.Scan() {
+			var number uint64
+			var id string
+			if n, _ := fmt.Sscanf(lines.Text(), "%d %s", &number, &id); n != 2 || !strings.HasPrefix(id, fmt.Sprint(c.Process.Pid, "-")) {
+				continue // its last words were cut
+			}
+			if acknowledged[number] != "" {
+				t.Errorf("number %d was given twice", number)
+			}
+			acknowledged[number] = id
+		}
+		c.Wait()
+	}
+	s := openAt(t, dir, rotateSize)
+	found := make(map[uint64]string)
+	for r, err := range s.Find(t.Context(), Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[r.Number] = r.MessageID
+		drain(t, r)
+	}
+	for number, id := range acknowledged {
+		if found[number] != id {
+			t.Errorf("record %d of %s was acknowledged, and there is %q", number, id, found[number])
+		}
+	}
+	t.Logf("%d records acknowledged, %d found", len(acknowledged), len(found))
+	if len(acknowledged) == 0 {
+		t.Error("nothing was acknowledged")
+	}
+}
+
+func TestAnotherProcessWrites(t *testing.T) {
+	dir := t.TempDir()
+	c, _ := startChild(t, dir)
+	s, err := OpenDisk(dir)
+	if err == nil {
+		s.Close()
+		t.Fatal("two processes write to one folder")
+	}
+	if !strings.Contains(err.Error(), fmt.Sprintf("process %d writes to it", c.Process.Pid)) {
+		t.Errorf("the error does not name the process: %v", err)
+	}
+	r, err := OpenRead(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range r.Find(t.Context(), Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Close()
+	c.Process.Kill()
+	c.Wait()
+	openAt(t, dir, rotateSize).Close()
+}
+
+// Whatever the umask, nobody else can read.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "a", "evidence")
+	s := openAt(t, dir, 1)
+	put(t, s, small("0"))
+	put(t, s, small("1"))
+	err := filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		want := fs.FileMode(0o600)
+		if d.IsDir() {
+			want = 0o700
+		}
+		if err == nil && info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := OpenDisk(open); err == nil {
+		s.Close()
+		t.Error("a folder that everybody may write to is taken")
+	}
+}
+
+// A symbolic link that waits under the name of a file of ours is not followed out of the folder.
+func TestLinksInTheWay(t *testing.T) {
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("untouched"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{firstSegment, "lock"} {
+		dir := t.TempDir()
+		if err := os.Symlink(victim, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenDisk(dir); err == nil {
+			s.Close()
+			t.Errorf("took a link for %s", name)
+		}
+		if b, err := os.ReadFile(victim); err != nil || string(b) != "untouched" {
+			t.Errorf("the victim of a link at %s is now %q, %v", name, b, err)
+		}
+	}
+}
+
+// A limit on the size of files makes the kernel itself cut a write short.
+func TestShortWriteOfTheKernel(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems may write nothing at all")
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Skip(err)
+	}
+	s := openAt(t, t.TempDir(), rotateSize)
+	put(t, s, small("0"))
+	for _, size := range []int{100_000, 1_000_000} {
+		limit := old
+		limit.Cur = 50_000
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Skip(err)
+		}
+		_, err := s.Put(t.Context(), keeping("bad", make([]byte, size)))
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+		if !errors.Is(err, syscall.EFBIG) {
+			t.Errorf("Put of %d octets = %v", size, err)
+		}
+	}
+	put(t, s, small("1"))
+	expect(t, s, 2)
+}
