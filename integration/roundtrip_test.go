@@ -5,15 +5,24 @@ package integration
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -25,29 +34,29 @@ import (
 
 // example is Caddyfile.example on ports that are free.
 type example struct {
-	config string
-	send   string // URL for information systems
+	config  string
+	send    string // URL for information systems
+	receive string // address for other security servers
 }
 
 // freePorts replaces the ports of the example.
 func freePorts(t *testing.T, config string) example {
 	t.Helper()
 	var pairs []string
-	var send string
-	for _, port := range []string{"8080", "5500", "5577", "9000"} {
+	free := make(map[string]string)
+	for _, port := range []string{"8080", "5500", "5577", "9000", "8081", "5501", "5578"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		_, free, _ := net.SplitHostPort(listener.Addr().String())
-		pairs = append(pairs, ":"+port, ":"+free)
-		if port == "8080" {
-			send = "http://127.0.0.1:" + free + "/"
-		}
+		free[port] = listener.Addr().String()
+		_, number, _ := net.SplitHostPort(free[port])
+		pairs = append(pairs, ":"+port, ":"+number)
 	}
 	config = strings.NewReplacer(pairs...).Replace(config)
-	return example{strings.Replace(config, "\n{\n", "\n{\n\tadmin off\n\tpersist_config off\n", 1), send}
+	config = strings.Replace(config, "\n{\n", "\n{\n\tadmin off\n\tpersist_config off\n", 1)
+	return example{config, "http://" + free["8080"] + "/", free["5500"]}
 }
 
 // run runs a Caddyfile, in place of one that runs.
@@ -265,11 +274,7 @@ func TestReload(t *testing.T) {
 	body := related(t, asked, "text/xml", attachment)
 	half := len(body) / 2
 	r, w := io.Pipe()
-	uploading := make(chan struct{})
-	go func() {
-		io.WriteString(w, body[:half])
-		close(uploading)
-	}()
+	go io.WriteString(w, body[:half])
 	type result struct {
 		response *http.Response
 		err      error
@@ -279,7 +284,12 @@ func TestReload(t *testing.T) {
 		response, err := http.Post(e.send, swa, r)
 		answered <- result{response, err}
 	}()
-	<-uploading
+	// A request that has not arrived when its listener's server is replaced is lost, in every HTTP server.
+	for spool := filepath.Join(caddy.AppDataDir(), "xroad", "ss2", "spool", "*", "*"); ; time.Sleep(time.Millisecond) {
+		if files, err := filepath.Glob(spool); len(files) > 0 || err != nil {
+			break
+		}
+	}
 
 	changed := strings.NewReplacer(
 		"client DEV/GOV/1111/app\n", "client DEV/GOV/1111/app\n\t\tclient DEV/GOV/1111/another\n",
@@ -305,5 +315,88 @@ func TestReload(t *testing.T) {
 	defer old.response.Body.Close()
 	if got := parts(t, old.response); !strings.Contains(got[0], digested(attachment)) {
 		t.Errorf("the transfer did not survive the reload: %s", got[0])
+	}
+}
+
+// TestBothWays has both servers receive, each with its own key, though Caddy knows no difference between their sites.
+func TestBothWays(t *testing.T) {
+	e := freePorts(t, strings.NewReplacer(
+		"\tservers 127.0.0.1:5500 {", "\tservers 127.0.0.1:5501 {\n\t\tstrict_sni_host insecure_off\n\t}\n\tservers 127.0.0.1:5500 {",
+		"client DEV/GOV/1111/app\n", `client DEV/GOV/1111/app
+		service DEV/GOV/1111/app/back/v1 {
+			allow DEV/GOV/0000/registry
+			to http://127.0.0.1:9000
+		}
+`, "trust dev\n\t\tservice DEV/GOV/0000/registry/echo", "trust dev\n\t\tclient DEV/GOV/0000/registry\n\t\tservice DEV/GOV/0000/registry/echo",
+	).Replace(readExample(t))+`
+http://:8081 {
+	xroad_send ss2
+}
+https://:5501 {
+	tls {
+		get_certificate xroad ss1
+		client_auth {
+			mode require
+			verifier xroad ss1
+		}
+		alpn http/1.1
+	}
+	xroad_receive ss1
+}
+http://:5578 {
+	xroad_ocsp ss1
+}
+`)
+	run(t, e.config)
+	t.Cleanup(func() { caddy.Stop() })
+	back := strings.NewReplacer("1111", "0000", "0000", "1111", ">app<", ">registry<", ">registry<", ">app<").Replace(envelope("back", ""))
+	ports := regexp.MustCompile(`http://:([0-9]+) \{\n\txroad_send ss2`).FindStringSubmatch(e.config)
+	if ports == nil {
+		t.Fatal("the second sender is not in the example")
+	}
+	for i := range 4 {
+		for url, asked := range map[string]string{e.send: envelope("echo", ""), "http://127.0.0.1:" + ports[1] + "/": back} {
+			if got := parts(t, post(t, url, "text/xml", strings.NewReader(asked))); !strings.Contains(got[0], digested(asked)) {
+				t.Errorf("exchange %d over %s: got %s", i, url, got[0])
+			}
+		}
+	}
+}
+
+// TestStrangers knocks where other security servers come in.
+func TestStrangers(t *testing.T) {
+	e := freePorts(t, readExample(t))
+	run(t, e.config)
+	t.Cleanup(func() { caddy.Stop() })
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		certs []tls.Certificate
+	}{
+		{"no certificate", nil},
+		{"a certificate of nobody", []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+	} {
+		for _, name := range []string{"", "localhost", "fairway.example"} {
+			t.Run(test.name+", asking for "+strconv.Quote(name), func(t *testing.T) {
+				conn, err := tls.Dial("tcp", e.receive, &tls.Config{
+					ServerName: name, InsecureSkipVerify: true, Certificates: test.certs,
+				})
+				if err == nil {
+					defer conn.Close()
+					_, err = conn.Read(make([]byte, 1)) // in TLS 1.3 the refusal comes after our handshake
+				}
+				if err == nil || err == io.EOF || !strings.Contains(err.Error(), "remote error: tls") {
+					t.Errorf("not refused: %v", err)
+				}
+			})
+		}
 	}
 }
