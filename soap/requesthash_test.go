@@ -104,6 +104,31 @@ func checkRewritten(t testing.TB, in *Envelope, out []byte) {
 	}
 }
 
+func TestInUTF8(t *testing.T) {
+	const declaration = `<?xml version="1.0" encoding="UTF-8"?>`
+	latin, wide, marked := declaring("ISO-8859-1", "ä"), declaring("", "ä😀"), "\xEF\xBB\xBF"+declaring("", "ä")
+	for _, c := range []struct {
+		name string
+		in   []byte
+		want string
+	}{
+		{"UTF-8", []byte(marked), marked},
+		{"US-ASCII", edited(t, "UTF-8", "US-ASCII"), base},
+		{"ISO-8859-1", inCharset(t, charmap.ISO8859_1, latin), strings.Replace(latin, "ISO-8859-1", "UTF-8", 1)},
+		{"UTF-16", append([]byte("\xFE\xFF"), inUTF16(binary.BigEndian, wide)...), declaration + wide},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := mustOpen(t, c.in, "")
+			if e.IsUTF8() != (c.name == "UTF-8") {
+				t.Error("IsUTF8:", e.IsUTF8())
+			}
+			if got, err := io.ReadAll(e.InUTF8()); string(got) != c.want || err != nil {
+				t.Errorf("%v\n%s\nwant\n%s", err, got, c.want)
+			}
+		})
+	}
+}
+
 // TestRequestHashErrors checks that a late violation ends the rewritten envelope too.
 func TestRequestHashErrors(t *testing.T) {
 	late := strings.Replace(declaring("ISO-8859-1", "ä"), "<t:getThing/>", "<t:getThing>"+strings.Repeat("äõ\n", 10000)+"&no;</t:getThing>", 1)
