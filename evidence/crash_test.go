@@ -206,6 +206,35 @@ func TestRecordAgain(t *testing.T) {
 	}
 }
 
+// A file that its writer cuts between the look at its size and the reading ends earlier, and that is all.
+func TestCutWhileReading(t *testing.T) {
+	s, preamble := newSegment(1, 1)
+	b, h, err := encode(&Record{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.number = 1
+	h.seal(b, s.mark)
+	if b, err = newContents(nil).appendTo(b); err != nil {
+		t.Fatal(err)
+	}
+	whole := slices.Concat(preamble, b)
+	for _, mode := range []scanMode{scanSealed, scanLast, scanLive} {
+		for size := preambleSize; size <= len(whole); size++ {
+			s, err := readPreamble(1, bytes.NewReader(whole))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.scan(bytes.NewReader(whole[:size]), int64(len(whole)+100), mode); err != nil {
+				t.Errorf("mode %d, cut at %d: %v", mode, size, err)
+			}
+			if mode != scanSealed && len(s.entries) > 0 != (size == len(whole)) {
+				t.Errorf("mode %d, cut at %d: %d records", mode, size, len(s.entries))
+			}
+		}
+	}
+}
+
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	s := openAt(t, dir, 2500)

@@ -181,7 +181,9 @@ func (s *segment) search(f io.ReaderAt, at, size int64) (int64, error) {
 	window := make([]byte, min(copySize, size-at))
 	for size-at >= headSize {
 		b := window[:min(int64(len(window)), size-at)]
-		if err := readAt(f, b, at); err != nil {
+		if err := readAt(f, b, at); errors.Is(err, errNotWhole) {
+			break // cut off meanwhile
+		} else if err != nil {
 			return size, err
 		}
 		i := bytes.Index(b, s.mark[:])
