@@ -170,6 +170,7 @@ func TestWrong(t *testing.T) {
 			{0, "stone", "", nil},
 			{0, "sand/...", "", nil},
 			{3, "tour", "everything", nil},
+			{3, "internal/scaffold", "floors below", nil},
 		},
 		outside: map[string][]string{"zap": {"go.uber.org/zap/..."}},
 	}
@@ -193,6 +194,8 @@ func TestWrong(t *testing.T) {
 		{"a test, sideways", "wall", "example.org/house/window", true, ""},
 		{"a test, up", "wall", "example.org/house/roof", true, "never up"},
 		{"a test, of itself", "wall", "example.org/house/wall", true, ""},
+		{"a test, on what is internal", "wall", "example.org/house/internal/scaffold", true, ""},
+		{"no test, on what is internal", "wall", "example.org/house/internal/scaffold", false, "never up"},
 		{"a test, outside of a higher floor", "wall", "go.uber.org/zap", true, "nothing else from outside"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
