@@ -16,10 +16,6 @@ func init() {
 }
 
 // Certificates serves the key for TLS of a security server, wherever its signer has it.
-//
-// Caddy puts the managers of all sites without a host name together and asks the first, whichever site a connection
-// came to. So the server that receives where the connection came in is the one whose key is served; the configured one
-// is for connections that came in elsewhere.
 type Certificates struct {
 	// The name of the security server. Default: "".
 	Server string `json:"server,omitempty"`
@@ -44,13 +40,12 @@ func (c *Certificates) Provision(ctx caddy.Context) (err error) {
 // GetCertificate implements certmagic.Manager. It returns a certificate or an error, for without either Caddy would
 // ask a public certificate authority for one.
 func (c *Certificates) GetCertificate(_ context.Context, hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	server := c.server
-	if hello.Conn != nil {
-		if at := server.receiving(hello.Conn.LocalAddr()); at != nil {
-			server = at
-		}
-	}
-	u, err := server.use()
+	return c.server.authKey(hello)
+}
+
+// authKey is a tls.Config's GetCertificate.
+func (s *Server) authKey(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	u, err := s.use()
 	if err != nil {
 		return nil, err
 	}

@@ -80,28 +80,6 @@ func onlyLoopback(listen []caddy.NetworkAddress) error {
 	return nil
 }
 
-// receiving returns the server of the app that receives at that address of this machine, or nil.
-func (s *Server) receiving(local net.Addr) *Server {
-	tcp, ok := local.(*net.TCPAddr)
-	if !ok {
-		return nil
-	}
-	for _, n := range s.neighbours() {
-		if slices.ContainsFunc(n.sites.receive, func(a caddy.NetworkAddress) bool { return listensAt(a, tcp) }) {
-			return n
-		}
-	}
-	return nil
-}
-
-func listensAt(a caddy.NetworkAddress, at *net.TCPAddr) bool {
-	if a.IsUnixNetwork() || at.Port < int(a.StartPort) || at.Port > int(a.EndPort) {
-		return false
-	}
-	ip := net.ParseIP(a.Host)
-	return a.Host == "" || ip.IsUnspecified() || ip.Equal(at.IP) || a.Host == "localhost" && at.IP.IsLoopback()
-}
-
 // registered returns the servers that share the development instance of this one, this one too, with their addresses
 // as this process sees them. It is empty for a server that has no part in it.
 func (s *Server) registered() (all []dev.Server) {

@@ -8,10 +8,10 @@ import (
 	"encoding/pem"
 	"net"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/trust/dev"
@@ -186,51 +186,58 @@ func equal(a, b []ident.Client) bool {
 	return true
 }
 
-// connection is one that came in at an address.
-type connection struct {
-	net.Conn
-	local net.Addr
-}
-
-func (c connection) LocalAddr() net.Addr { return c.local }
-
-func TestCertificateOfTheSite(t *testing.T) {
+// TestAuthKey has the policy of a receiving site, and no other, show the key of the server that its verifier names.
+func TestAuthKey(t *testing.T) {
 	fake.reset(t)
-	ctx := provision(t, strings.ReplaceAll(twoServers, "trust dev", "trust fake"))
-	app, err := ctx.App("xroad")
+	ctx := provision(t, `{
+	default_bind 127.0.0.1
+	auto_https disable_redirects
+	xroad {
+		server DEV/GOV/0000/ss1
+		signer fake
+		trust fake
+		spool memory
+		evidence none
+	}
+}
+https://:15500 {
+	tls {
+		client_auth {
+			mode require
+			verifier xroad
+		}
+	}
+	xroad_receive
+}
+https://localhost:15501 {
+	tls internal
+	xroad_send
+}
+`)
+	app, err := ctx.App("http")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ name, at, want string }{
-		{"where ss1 receives", "127.0.0.1:15500", "ss1"},
-		{"where ss2 receives", "127.0.0.1:15501", "ss2"},
-		{"elsewhere", "127.0.0.1:15502", ""},
-		{"at another address", "192.0.2.1:15501", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			at, err := net.ResolveTCPAddr("tcp", test.at)
-			if err != nil {
-				t.Fatal(err)
+	for _, site := range app.(*caddyhttp.App).Servers {
+		for _, policy := range site.TLSConnPolicies {
+			cert, err := policy.TLSConfig.GetCertificate(&tls.ClientHelloInfo{ServerName: "localhost", Conn: connection{}})
+			switch receives := site.Listen[0] == "127.0.0.1:15500"; {
+			case receives && (err != nil || cert != fake.keys.auth[0]):
+				t.Errorf("the receiving site shows %v, %v", cert, err)
+			case !receives && cert == fake.keys.auth[0]:
+				t.Error("a site for information systems shows the authentication key")
 			}
-			var got string
-			if s := app.(*App).Servers["ss1"].receiving(at); s != nil {
-				got = s.name
-			}
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-			manager := Certificates{server: app.(*App).Servers["ss1"]}
-			cert, err := manager.GetCertificate(ctx, &tls.ClientHelloInfo{Conn: connection{local: at}})
-			if err != nil || cert != fake.keys.auth[0] {
-				t.Errorf("got %v, %v", cert, err)
-			}
-		})
+		}
 	}
-	if len(fake.keys.auth) == 0 {
-		t.Fatal("no keys")
-	}
-	fake.want(t, "no handshake is under way", 4, 4)
+	fake.want(t, "no handshake is under way", 1, 1)
 }
+
+// connection is one between nobody and nobody.
+type connection struct{ net.Conn }
+
+func (connection) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+func (connection) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 func TestVerifier(t *testing.T) {
 	fake.reset(t)

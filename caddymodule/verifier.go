@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
 )
 
@@ -18,6 +19,10 @@ func init() {
 
 // Verifier lets a TLS handshake go on only with a security server that is registered in the X-Road instance. Use it in
 // `client_auth` with `mode require`, for certificate authorities of an instance are not those of the web.
+//
+// In an HTTP server it also has the connections that it judges show the authentication key of its security server.
+// Caddy would first look whether it manages a certificate for the name or the address that the peer asked for, such as
+// that of a site for information systems on the same host, and would ask the managers of all sites together.
 type Verifier struct {
 	// The name of the security server whose trust store is asked. Default: "".
 	Server string `json:"server,omitempty"`
@@ -35,8 +40,20 @@ func (Verifier) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the server.
 func (v *Verifier) Provision(ctx caddy.Context) (err error) {
-	v.server, err = find(ctx, v.Server)
-	return err
+	if v.server, err = find(ctx, v.Server); err != nil {
+		return err
+	}
+	site, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if site == nil {
+		return nil
+	}
+	for _, policy := range site.TLSConnPolicies {
+		// The policy that is being provisioned is the one that has its configuration and still has its verifiers to load.
+		if policy.TLSConfig != nil && policy.ClientAuthentication != nil && policy.ClientAuthentication.VerifiersRaw != nil {
+			policy.TLSConfig.GetCertificate = v.server.authKey
+		}
+	}
+	return nil
 }
 
 // VerifyClientCertificate implements caddytls.ClientCertificateVerifier. Caddy calls it for resumed sessions too.

@@ -363,6 +363,30 @@ http://:5578 {
 	}
 }
 
+// TestOwnKeyBesideOtherCertificates has Caddy manage a certificate for the very address at which a server receives.
+func TestOwnKeyBesideOtherCertificates(t *testing.T) {
+	for name, config := range map[string]string{
+		"with the manager":    readExample(t),
+		"without the manager": strings.Replace(readExample(t), "\t\tget_certificate xroad ss2\n", "", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			config = strings.Replace(config, "\tmetrics\n", "\tskip_install_trust\n", 1)
+			e := freePorts(t, config+`
+https://127.0.0.1:8081 {
+	tls internal
+	xroad_send ss1
+}
+`)
+			run(t, e.config)
+			t.Cleanup(func() { caddy.Stop() })
+			asked := envelope("echo", "")
+			if got := parts(t, post(t, e.send, "text/xml", strings.NewReader(asked))); !strings.Contains(got[0], digested(asked)) {
+				t.Errorf("got %s", got[0])
+			}
+		})
+	}
+}
+
 // TestStrangers knocks where other security servers come in.
 func TestStrangers(t *testing.T) {
 	e := freePorts(t, readExample(t))
