@@ -98,7 +98,15 @@ func Code(err error) string {
 
 // Fault returns the fault that tells err to an information system or a peer. detail links it to our log.
 func Fault(err error, detail string) *soap.Fault {
-	return &soap.Fault{Code: Code(err), String: err.Error(), Detail: detail}
+	return &soap.Fault{Code: Code(err), String: told(err), Detail: detail}
+}
+
+// told returns the words of err for others, who need not know where our files lie.
+func told(err error) string {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return "a file of this security server: " + path.Op + ": " + path.Err.Error()
+	}
+	return err.Error()
 }
 
 // causesOf collects the causes along the first branch of err that names any.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,6 +53,13 @@ func TestCode(t *testing.T) {
 				t.Errorf("the fault reads %+v, %v", fault, err)
 			}
 		})
+	}
+}
+
+func TestFaultHidesPaths(t *testing.T) {
+	err := fmt.Errorf("spool: %w", &fs.PathError{Op: "write", Path: "/var/lib/secret/1", Err: syscall.ENOSPC})
+	if text := Fault(err, "").String; strings.Contains(text, "secret") || !strings.Contains(text, "no space left") {
+		t.Error(text)
 	}
 }
 
