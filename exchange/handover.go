@@ -10,15 +10,24 @@ import (
 	"net/http"
 
 	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/soap"
 	"github.com/caddy-fairway/fairway/wire"
 )
 
-type serviceKey struct{}
+type headerKey struct{}
+
+// HeaderOf returns the verified X-Road header of a request that Receiver.Serve handed to next. Do not change it.
+func HeaderOf(ctx context.Context) (*soap.Header, bool) {
+	h, ok := ctx.Value(headerKey{}).(*soap.Header)
+	return h, ok
+}
 
 // ServiceOf returns the service of a request that Receiver.Serve handed to next.
 func ServiceOf(ctx context.Context) (ident.Service, bool) {
-	id, ok := ctx.Value(serviceKey{}).(ident.Service)
-	return id, ok
+	if h, ok := HeaderOf(ctx); ok {
+		return h.Service, true
+	}
+	return ident.Service{}, false
 }
 
 // errNothing is the answer of a handler that wrote nothing.
@@ -31,7 +40,7 @@ func (x *receiving) handOver(r *http.Request, next http.Handler, m *wire.Message
 		return wire.At(wire.AtReceiver, err)
 	}
 	defer body.Close()
-	onward := r.WithContext(context.WithValue(r.Context(), serviceKey{}, x.service.ID))
+	onward := r.WithContext(context.WithValue(r.Context(), headerKey{}, &m.Header))
 	onward.Header = serviceHeader(m, action)
 	onward.Header.Del("User-Agent")
 	onward.Body, onward.ContentLength, onward.TransferEncoding = body, m.Size(), nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/peer"
 	"github.com/caddy-fairway/fairway/soap"
 	"github.com/caddy-fairway/fairway/wire"
@@ -115,7 +116,9 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 		},
 		Body: x.upload,
 	})
-	x.outcome.Peer = server.String()
+	if server != (ident.Server{}) {
+		x.outcome.Peer = server.String()
+	}
 	if err != nil {
 		if own := x.upload.failed(); own != nil {
 			err = own
