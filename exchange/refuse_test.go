@@ -245,7 +245,10 @@ func TestServices(t *testing.T) {
 						tt.service(w, r)
 					}))
 					defer server.Close()
-					o.Service = exchange.Service{To: server.URL + "/soap", Timeout: 300 * time.Millisecond}
+					o.Service = exchange.Service{To: server.URL + "/soap"}
+					if strings.Contains(tt.name, "hangs") {
+						o.Service.Timeout = 300 * time.Millisecond
+					}
 				}
 				bed := testbed.New(t, o)
 				_, answer := post(t, bed, "text/xml", bytes.NewReader(testbed.Envelope(header(), "echo", "")))
