@@ -48,32 +48,32 @@ passes through it twice: it needs room for twice --size.`,
 // demo runs everything and prints what came of it. Its last line counts.
 func demo(ctx context.Context, cmd *cobra.Command, example string, large int64, keep bool) (err error) {
 	out, progress := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	h, err := openHouse(example)
+	p, err := openPair(example)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	fmt.Fprintf(out, "Two security servers: ss1 sends (information systems: %s), ss2 receives (%s).\n\n", h.consumers, h.peers)
+	defer func() { err = errors.Join(err, p.close()) }()
+	fmt.Fprintf(out, "Two security servers: ss1 sends (information systems: %s), ss2 receives (%s).\n\n", p.consumers, p.peers)
 
 	exchanges := script(large)
 	for _, x := range exchanges {
 		begun := time.Now()
-		x.err = x.do(ctx, h, x, progress)
+		x.err = x.do(ctx, p, x, progress)
 		x.time = time.Since(begun)
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 	}
 	for _, x := range exchanges {
-		if err := x.checkEvidence(ctx, h); err != nil {
+		if err := x.checkEvidence(ctx, p); err != nil {
 			x.err = errors.Join(x.err, err)
 		}
 	}
 	printExchanges(out, exchanges)
-	fmt.Fprintf(out, "\nevidence: %d records of ss1 and ss2 were read again, signature by signature\n", h.records)
+	fmt.Fprintf(out, "\nevidence: %d records of ss1 and ss2 were read again, signature by signature\n", p.records)
 
 	if keep {
-		if err := h.explain(out); err != nil {
+		if err := p.explain(out); err != nil {
 			return err
 		}
 	}

@@ -16,13 +16,13 @@ import (
 
 // checkEvidence finds what both security servers kept of the exchange, verifies each signature again, and fills in what
 // the table says of it.
-func (x *exchange) checkEvidence(ctx context.Context, h *house) error {
+func (x *exchange) checkEvidence(ctx context.Context, p *pair) error {
 	var requests, responses []string // servers that hold a verified record
 	var errs []error
 	for _, server := range []string{"ss1", "ss2"} {
-		o := evidenceOptions{dir: h.evidence(server), query: evidence.Query{MessageID: x.id}}
+		o := evidenceOptions{dir: p.evidence(server), query: evidence.Query{MessageID: x.id}}
 		err := o.each(ctx, func(_ string, r *evidence.Record) error {
-			h.records++
+			p.records++
 			if len(r.Signature.XML) == 0 {
 				if r.Fault == "" {
 					return fmt.Errorf("record %d has no signature and no fault", r.Number)

@@ -35,7 +35,7 @@ const returnAttachments = "<returnAttachments>true</returnAttachments>"
 // exchange is one message of the demo: what is sent, what must come back, and what did.
 type exchange struct {
 	form  string
-	do    func(ctx context.Context, h *house, x *exchange, progress io.Writer) error
+	do    func(ctx context.Context, p *pair, x *exchange, progress io.Writer) error
 	files []*generated // attachments
 	fault string       // code of the fault that must come back; "" is a signed answer
 	kept  kept         // where evidence must be
@@ -146,36 +146,36 @@ func identifier(block, objectType string, fields ...string) string {
 }
 
 // consume posts the message to the sending security server, as an information system does.
-func consume(ctx context.Context, h *house, x *exchange, progress io.Writer) error {
-	return x.consume(ctx, h, progress, demoService, returnAttachments, false)
+func consume(ctx context.Context, p *pair, x *exchange, progress io.Writer) error {
+	return x.consume(ctx, p, progress, demoService, returnAttachments, false)
 }
 
 // consumeRouted calls the service that a route of the receiving site leads to.
-func consumeRouted(ctx context.Context, h *house, x *exchange, progress io.Writer) error {
-	return x.consume(ctx, h, progress, demoRouted, returnAttachments, false)
+func consumeRouted(ctx context.Context, p *pair, x *exchange, progress io.Writer) error {
+	return x.consume(ctx, p, progress, demoRouted, returnAttachments, false)
 }
 
 // consumeFault asks for a fault.
-func consumeFault(ctx context.Context, h *house, x *exchange, progress io.Writer) error {
-	return x.consume(ctx, h, progress, demoService, "<fault>There is no such text</fault>", false)
+func consumeFault(ctx context.Context, p *pair, x *exchange, progress io.Writer) error {
+	return x.consume(ctx, p, progress, demoService, "<fault>There is no such text</fault>", false)
 }
 
 // consumeMTOM does it with an envelope that refers to its attachments.
-func consumeMTOM(ctx context.Context, h *house, x *exchange, progress io.Writer) error {
+func consumeMTOM(ctx context.Context, p *pair, x *exchange, progress io.Writer) error {
 	var content strings.Builder
 	content.WriteString(returnAttachments)
 	for _, f := range x.files {
 		fmt.Fprintf(&content, `<file><xop:Include xmlns:xop="http://www.w3.org/2004/08/xop/include" href="cid:%s"/></file>`, f.name)
 	}
-	return x.consume(ctx, h, progress, demoService, content.String(), true)
+	return x.consume(ctx, p, progress, demoService, content.String(), true)
 }
 
-func (x *exchange) consume(ctx context.Context, h *house, progress io.Writer, service ident.Service, content string, mtom bool) error {
+func (x *exchange) consume(ctx context.Context, p *pair, progress io.Writer, service ident.Service, content string, mtom bool) error {
 	x.id = newMessageID()
 	request := envelope(service, x.id, content)
 	m := newMessage(octets(request), mtom, sources(x.files)...)
 	x.parts, x.size = 1+len(x.files), m.size()
-	resp, err := post(ctx, progress, h.consumers, m, quoted(""))
+	resp, err := post(ctx, progress, p.consumers, m, quoted(""))
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,14 @@ var (
 
 // asPeer sends the message to the receiving security server as ss1 would, with ss1's keys. It shows that the next one,
 // asPeerTampering, is refused for its one octet and for nothing else.
-func asPeer(ctx context.Context, h *house, x *exchange, _ io.Writer) error {
-	return x.asPeer(ctx, h, func([]byte) error { return nil })
+func asPeer(ctx context.Context, p *pair, x *exchange, _ io.Writer) error {
+	return x.asPeer(ctx, p, func([]byte) error { return nil })
 }
 
 // asPeerTampering does the same and changes one octet of the first attachment when all has been signed: what somebody
 // who reads along on the way would have to do.
-func asPeerTampering(ctx context.Context, h *house, x *exchange, _ io.Writer) error {
-	return x.asPeer(ctx, h, func(body []byte) error {
+func asPeerTampering(ctx context.Context, p *pair, x *exchange, _ io.Writer) error {
+	return x.asPeer(ctx, p, func(body []byte) error {
 		start := make([]byte, 64)
 		if _, err := io.ReadFull(newGenerated(x.files[0].name, x.files[0].size), start); err != nil {
 			return err
@@ -50,13 +50,13 @@ func asPeerTampering(ctx context.Context, h *house, x *exchange, _ io.Writer) er
 	})
 }
 
-func (x *exchange) asPeer(ctx context.Context, h *house, tamper func(body []byte) error) error {
+func (x *exchange) asPeer(ctx context.Context, p *pair, tamper func(body []byte) error) error {
 	x.id = newMessageID()
 	request := envelope(demoService, x.id, returnAttachments)
 	m := newMessage(octets(request), false, sources(x.files)...)
 	x.parts, x.size = 1+len(x.files), m.size()
 
-	authority, err := dev.Open(ctx, h.storage(), demoSender.Instance, time.Now)
+	authority, err := dev.Open(ctx, p.storage(), demoSender.Instance, time.Now)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (x *exchange) asPeer(ctx context.Context, h *house, tamper func(body []byte
 		InsecureSkipVerify: true, // such certificates carry no host names: VerifyConnection knows whose they are
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			if server, err := store.ServerOf(cs.PeerCertificates[0]); err != nil || server != demoReceiver {
-				return errors.Join(fmt.Errorf("%s is not %s", h.peers, demoReceiver), err)
+				return errors.Join(fmt.Errorf("%s is not %s", p.peers, demoReceiver), err)
 			}
 			return nil
 		},
 	}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.peers, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.peers, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -19,22 +19,22 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// house is the two security servers of the example, running in this process.
-type house struct {
+// pair is the two security servers of the example, running in this process.
+type pair struct {
 	dir       string // everything that is written
 	consumers string // address for information systems
 	peers     string // address for other security servers
 	records   int    // of evidence that were looked at
 }
 
-// openHouse starts the example on free ports. One temporary folder becomes the data folder of this process, so that
+// openPair starts the example on free ports. One temporary folder becomes the data folder of this process, so that
 // nothing is written elsewhere.
-func openHouse(example string) (h *house, err error) {
+func openPair(example string) (p *pair, err error) {
 	dir, err := os.MkdirTemp("", "fairway-demo-")
 	if err != nil {
 		return nil, err
 	}
-	h = &house{dir: dir}
+	p = &pair{dir: dir}
 	defer func() {
 		if err != nil {
 			os.RemoveAll(dir)
@@ -47,9 +47,9 @@ func openHouse(example string) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.consumers = "http://127.0.0.1:" + ports["8080"]
-	h.peers = "https://127.0.0.1:" + ports["5500"]
-	config, err := h.adapt(text)
+	p.consumers = "http://127.0.0.1:" + ports["8080"]
+	p.peers = "https://127.0.0.1:" + ports["5500"]
+	config, err := p.adapt(text)
 	if err != nil {
 		return nil, fmt.Errorf("adapting the example: %w", err)
 	}
@@ -60,25 +60,25 @@ func openHouse(example string) (h *house, err error) {
 	if err := caddy.Load(config, true); err != nil {
 		return nil, fmt.Errorf("starting the security servers: %w", err)
 	}
-	return h, nil
+	return p, nil
 }
 
 // close stops the servers and removes what they wrote.
-func (h *house) close() error {
-	return errors.Join(caddy.Stop(), os.RemoveAll(h.dir))
+func (p *pair) close() error {
+	return errors.Join(caddy.Stop(), os.RemoveAll(p.dir))
 }
 
 // evidence is where a security server of the example keeps evidence when its configuration says nothing else.
-func (h *house) evidence(server string) string {
+func (p *pair) evidence(server string) string {
 	return filepath.Join(caddy.AppDataDir(), "xroad", server, "evidence")
 }
 
 // storage is where the servers of the example keep their keys.
-func (h *house) storage() *certmagic.FileStorage {
+func (p *pair) storage() *certmagic.FileStorage {
 	return &certmagic.FileStorage{Path: caddy.AppDataDir()}
 }
 
-func (h *house) log() string { return filepath.Join(h.dir, "log") }
+func (p *pair) log() string { return filepath.Join(p.dir, "log") }
 
 var (
 	// examplePort is a port of the example: of a site, an address, or its servers option.
@@ -125,7 +125,7 @@ func freePorts(n int) ([]int, error) {
 
 // adapt turns the Caddyfile into JSON and adds what a demo does differently: it has no admin endpoint, says nothing on
 // the terminal, and does not wait long for others when it ends.
-func (h *house) adapt(text string) ([]byte, error) {
+func (p *pair) adapt(text string) ([]byte, error) {
 	adapter := caddyconfig.GetAdapter("caddyfile")
 	if adapter == nil {
 		return nil, errors.New("this binary has no Caddyfile adapter")
@@ -139,9 +139,9 @@ func (h *house) adapt(text string) ([]byte, error) {
 		return nil, err
 	}
 	config["admin"] = map[string]any{"disabled": true, "config": map[string]any{"persist": false}}
-	config["storage"] = map[string]any{"module": "file_system", "root": h.storage().Path}
+	config["storage"] = map[string]any{"module": "file_system", "root": p.storage().Path}
 	config["logging"] = map[string]any{"logs": map[string]any{"default": map[string]any{
-		"writer": map[string]any{"output": "file", "filename": h.log(), "roll": false},
+		"writer": map[string]any{"output": "file", "filename": p.log(), "roll": false},
 	}}}
 	apps, _ := config["apps"].(map[string]any)
 	http, _ := apps["http"].(map[string]any)
@@ -153,8 +153,8 @@ func (h *house) adapt(text string) ([]byte, error) {
 }
 
 // explain writes a message to files and says what one can do with the running servers.
-func (h *house) explain(w io.Writer) error {
-	request, attachment := filepath.Join(h.dir, "request.xml"), filepath.Join(h.dir, "attachment.bin")
+func (p *pair) explain(w io.Writer) error {
+	request, attachment := filepath.Join(p.dir, "request.xml"), filepath.Join(p.dir, "attachment.bin")
 	if err := os.WriteFile(request, envelope(demoService, newMessageID(), returnAttachments), 0o666); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ The servers go on until you press Ctrl-C. Things to try in another terminal:
   what both servers say meanwhile:
     tail -f %[6]s
 
-`, request, h.consumers, attachment, invocation(), h.evidence("ss1"), h.log())
+`, request, p.consumers, attachment, invocation(), p.evidence("ss1"), p.log())
 	return err
 }
 
