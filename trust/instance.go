@@ -3,9 +3,9 @@
 package trust
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto/ocsp"
@@ -31,9 +31,6 @@ func (s *instance) Close() error {
 
 // Endpoints implements Store.
 func (s *instance) Endpoints(provider ident.Client, server *ident.Server) ([]Endpoint, error) {
-	if server != nil {
-		return s.named(provider, *server)
-	}
 	var endpoints []Endpoint
 	for _, one := range s.serving[provider] {
 		if one.Address != "" {
@@ -42,6 +39,9 @@ func (s *instance) Endpoints(provider ident.Client, server *ident.Server) ([]End
 	}
 	if endpoints == nil {
 		return nil, refuse("unknown_member", "no security server with an address serves %s", provider)
+	}
+	if server != nil {
+		return s.named(provider, *server)
 	}
 	return endpoints, nil
 }
@@ -66,7 +66,7 @@ func endpoint(s *Server) Endpoint {
 
 // ServerOf implements Store. Where a certificate is registered for several servers, it is the first of them.
 func (s *instance) ServerOf(cert *x509.Certificate) (ident.Server, error) {
-	servers := s.byHash[sha256.Sum256(cert.Raw)]
+	servers := s.registered(cert)
 	if len(servers) == 0 {
 		return ident.Server{}, refuse(authFailed, "certificate %s is not registered for any security server of instance %s",
 			ocsp.Name(cert), s.p.Instance)
@@ -74,12 +74,28 @@ func (s *instance) ServerOf(cert *x509.Certificate) (ident.Server, error) {
 	return servers[0].ID, nil
 }
 
+// Authorities implements Store.
+func (s *instance) Authorities(instance string) []TSA {
+	if instance != "" && instance != s.p.Instance {
+		return nil
+	}
+	return slices.Clone(s.p.TSAs)
+}
+
+// StampInterval implements Store.
+func (s *instance) StampInterval() time.Duration {
+	if s.p.StampInterval == 0 {
+		return DefaultStampInterval
+	}
+	return s.p.StampInterval
+}
+
 // Members implements Store.
 func (s *instance) Members(instance string) ([]Member, error) {
 	if err := s.own(instance); instance != "" && err != nil {
 		return nil, err
 	}
-	return append([]Member(nil), s.p.Members...), nil
+	return slices.Clone(s.p.Members), nil
 }
 
 // InGroup implements Store.

@@ -31,6 +31,7 @@ func TestEndpoints(t *testing.T) {
 		{"unknown server", app, &unknown, nil, "invalid_security_server"},
 		{"unknown subsystem", ident.Client{Instance: "DEV", Class: "GOV", Member: "1111", Subsystem: "x"}, nil, nil, "unknown_member"},
 		{"another case", ident.Client{Instance: "dev", Class: "GOV", Member: "1111"}, nil, nil, "unknown_member"},
+		{"unknown, on a server named", ident.Client{Instance: "DEV", Class: "GOV", Member: "9"}, &ss1, nil, "unknown_member"},
 		{"nobody", ident.Client{}, nil, nil, "unknown_member"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ package trust
 
 import (
 	"context"
+	"crypto/sha1" // names certificates in version 2
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
@@ -19,11 +20,13 @@ import (
 type Parameters struct {
 	Instance       string
 	CAs            []CA
+	TSAs           []TSA
 	Members        []Member // each followed by its subsystems
 	Servers        []Server
 	Groups         map[string][]ident.Client // global groups by their code
 	Freshness      time.Duration             // how old an OCSP response may be
 	SkipNextUpdate bool                      // do not ask whether the next OCSP response was due
+	StampInterval  time.Duration             // how often to time-stamp evidence; 0: DefaultStampInterval
 }
 
 // CA is an approved certification service: one top CA and those below it that are approved with it.
@@ -46,12 +49,23 @@ type Responder struct {
 	Certificate *x509.Certificate // nil: it must be authorised by the CA
 }
 
+// TSA is an approved time-stamping authority.
+type TSA struct {
+	Name        string
+	URL         string // http or https; empty: it is not asked, but its tokens count
+	Certificate *x509.Certificate
+}
+
+// DefaultStampInterval is how often to time-stamp evidence where nothing says otherwise.
+const DefaultStampInterval = time.Minute
+
 // Server is a registered security server.
 type Server struct {
 	ID             ident.Server
 	Address        string              // host or host:port; empty: it cannot be reached
 	OCSPAddress    string              // see Endpoint
 	AuthCertHashes [][sha256.Size]byte // of the DER of its authentication certificates
+	AuthCertSHA1   [][sha1.Size]byte   // the same, in parameters of version 2
 	Clients        []ident.Client      // besides its owner
 	Maintenance    *string             // see Endpoint
 }
@@ -71,10 +85,13 @@ func New(p Parameters, ask Ask) (Store, error) {
 	s := &instance{
 		p:           p,
 		ask:         ask,
+		era:         messages,
+		proved:      new(facts),
 		authorities: make(map[string][]*authority),
 		servers:     make(map[ident.Server]*Server),
 		serving:     make(map[ident.Client][]*Server),
 		byHash:      make(map[[sha256.Size]byte][]*Server),
+		bySHA1:      make(map[[sha1.Size]byte][]*Server),
 		groups:      make(map[string]map[ident.Client]bool),
 	}
 	if ask == nil {
@@ -102,12 +119,14 @@ type instance struct {
 	p      Parameters
 	ask    Ask
 	client *http.Client // nil where ask is not
-	proved facts
+	era    era          // of what is judged
+	proved *facts
 
 	authorities map[string][]*authority // by subject name, DER, in the order of the parameters
 	servers     map[ident.Server]*Server
 	serving     map[ident.Client][]*Server // of which the client is the owner or a client
 	byHash      map[[sha256.Size]byte][]*Server
+	bySHA1      map[[sha1.Size]byte][]*Server
 	groups      map[string]map[ident.Client]bool
 }
 
@@ -144,19 +163,36 @@ func (s *instance) addServer(server *Server) error {
 	}
 	s.servers[server.ID] = server
 	for _, hash := range server.AuthCertHashes {
-		s.byHash[hash] = append(s.byHash[hash], server)
+		s.byHash[hash] = with(s.byHash[hash], server)
+	}
+	for _, hash := range server.AuthCertSHA1 {
+		s.bySHA1[hash] = with(s.bySHA1[hash], server)
 	}
 	owner := server.ID.Owner()
-	s.serving[owner] = append(s.serving[owner], server)
+	s.serving[owner] = with(s.serving[owner], server)
 	for _, c := range server.Clients {
 		if c.Instance != s.p.Instance {
 			return fmt.Errorf("client %s of security server %s is not of instance %s", c, server.ID, s.p.Instance)
 		}
-		if !server.serves(c, s) {
-			s.serving[c] = append(s.serving[c], server)
-		}
+		s.serving[c] = with(s.serving[c], server)
 	}
 	return nil
+}
+
+// with returns servers with the one that is being added, which could only be the last of them already.
+func with(servers []*Server, added *Server) []*Server {
+	if n := len(servers); n > 0 && servers[n-1] == added {
+		return servers
+	}
+	return append(servers, added)
+}
+
+// registered returns the servers that use the authentication certificate.
+func (s *instance) registered(cert *x509.Certificate) []*Server {
+	if len(s.bySHA1) > 0 {
+		return s.bySHA1[sha1.Sum(cert.Raw)]
+	}
+	return s.byHash[sha256.Sum256(cert.Raw)]
 }
 
 // serves reports whether the client is the server's owner or registered on it.

@@ -3,16 +3,9 @@
 package trust
 
 import (
-	"bytes"
+	"crypto/sha1" // names certificates in version 2
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
+	"net/url"
 
 	"github.com/caddy-fairway/fairway/crypto/c14n"
 	"github.com/caddy-fairway/fairway/ident"
@@ -24,42 +17,31 @@ var sharedLimits = c14n.Limits{Size: maxShared, Depth: 16, Attributes: 16, Nodes
 // maxShared is the size of the largest shared parameters that are read, in octets.
 const maxShared = 64 << 20
 
-const (
-	confSpace = "http://x-road.eu/xsd/xroad.xsd"
-	idSpace   = "http://x-road.eu/xsd/identifiers"
-)
-
 // ParseShared reads shared parameters of version 6 (signature-and-evidence 13.5); versions 3 to 5 read alike. Elements
 // must come in the order of the schema; unknown ones may stand after all others of their parent, and are ignored.
 // Cause: malformed_global_conf.
-func ParseShared(doc []byte) (Parameters, error) {
-	root, err := c14n.Parse(doc, sharedLimits)
-	if err != nil {
+func ParseShared(doc []byte) (Parameters, error) { return parseShared(doc, lastVersion) }
+
+// Versions of shared parameters. In the first, authentication certificates are known by SHA-1.
+const (
+	firstVersion = 2
+	lastVersion  = 6
+)
+
+func parseShared(doc []byte, version int) (Parameters, error) {
+	r := &sharedReader{version: version, ids: make(map[string]ident.Client)}
+	if err := r.document(doc, sharedLimits, "conf", r.conf); err != nil {
 		return Parameters{}, refuse("malformed_global_conf", "%w", err)
-	}
-	r := &sharedReader{ids: make(map[string]ident.Client)}
-	if !root.Is(confSpace, "conf") {
-		r.fail(root, "the root element is not conf in %s", confSpace)
-	} else {
-		r.conf(root)
-	}
-	if r.err != nil {
-		return Parameters{}, refuse("malformed_global_conf", "%w", r.err)
 	}
 	return r.p, nil
 }
 
-// sharedReader turns elements into parameters, and keeps the first error.
+// sharedReader turns elements into parameters.
 type sharedReader struct {
-	p   Parameters
-	ids map[string]ident.Client // members and subsystems by the id attribute
-	err error
-}
-
-func (r *sharedReader) fail(at *c14n.Element, format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%s: "+format, append([]any{at.Local}, args...)...)
-	}
+	reader
+	version int
+	p       Parameters
+	ids     map[string]ident.Client // members and subsystems by the id attribute
 }
 
 func (r *sharedReader) conf(e *c14n.Element) {
@@ -69,7 +51,9 @@ func (r *sharedReader) conf(e *c14n.Element) {
 	for _, ca := range c.some("approvedCA") {
 		r.approvedCA(ca)
 	}
-	c.some("approvedTSA")
+	for _, tsa := range c.some("approvedTSA") {
+		r.approvedTSA(tsa)
+	}
 	for _, m := range c.some("member") {
 		r.member(m)
 	}
@@ -117,6 +101,22 @@ func (r *sharedReader) authority(e *c14n.Element) Authority {
 	}
 	c.end()
 	return a
+}
+
+func (r *sharedReader) approvedTSA(e *c14n.Element) {
+	c := r.children(e, "")
+	tsa := TSA{Name: r.words(c.one("name")), URL: r.words(c.one("url")), Certificate: r.certificate(c.one("cert"))}
+	c.end()
+	if !web(tsa.URL) {
+		tsa.URL = ""
+	}
+	r.p.TSAs = append(r.p.TSAs, tsa)
+}
+
+// web reports whether an address may be asked (signature-and-evidence 14.3, attack 38).
+func web(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 func (r *sharedReader) member(e *c14n.Element) {
@@ -168,12 +168,7 @@ func (r *sharedReader) securityServer(e *c14n.Element) {
 		s.Address = r.words(address)
 	}
 	for _, h := range c.some("authCertHash") {
-		hash := r.base64(h)
-		if len(hash) != sha256.Size {
-			r.fail(h, "it has %d octets; SHA-256 has %d", len(hash), sha256.Size)
-			return
-		}
-		s.AuthCertHashes = append(s.AuthCertHashes, [sha256.Size]byte(hash))
+		r.authCertHash(h, &s)
 	}
 	for _, client := range c.some("client") {
 		s.Clients = append(s.Clients, r.reference(client))
@@ -190,6 +185,20 @@ func (r *sharedReader) securityServer(e *c14n.Element) {
 	r.p.Servers = append(r.p.Servers, s)
 }
 
+// authCertHash reads the hash of a certificate: SHA-1 in version 2, where others match nothing, later SHA-256.
+func (r *sharedReader) authCertHash(e *c14n.Element, s *Server) {
+	switch hash := r.base64(e); {
+	case r.version == firstVersion:
+		if len(hash) == sha1.Size {
+			s.AuthCertSHA1 = append(s.AuthCertSHA1, [sha1.Size]byte(hash))
+		}
+	case len(hash) != sha256.Size:
+		r.fail(e, "it has %d octets; SHA-256 has %d", len(hash), sha256.Size)
+	default:
+		s.AuthCertHashes = append(s.AuthCertHashes, [sha256.Size]byte(hash))
+	}
+}
+
 func (r *sharedReader) globalGroup(e *c14n.Element) {
 	c := r.children(e, "")
 	code := r.identifier(c.one("groupCode"))
@@ -203,157 +212,4 @@ func (r *sharedReader) globalGroup(e *c14n.Element) {
 	}
 	c.end()
 	r.p.Groups[code] = members
-}
-
-// client reads an identifier of type MEMBER or SUBSYSTEM.
-func (r *sharedReader) client(e *c14n.Element) ident.Client {
-	kind := ""
-	for _, a := range e.Attrs {
-		if a.Space == idSpace && a.Local == "objectType" {
-			kind = a.Value
-		}
-	}
-	c := r.children(e, idSpace)
-	id := ident.Client{
-		Instance: r.identifier(c.one("xRoadInstance")),
-		Class:    r.identifier(c.one("memberClass")),
-		Member:   r.identifier(c.one("memberCode")),
-	}
-	switch kind {
-	case "MEMBER":
-	case "SUBSYSTEM":
-		id.Subsystem = r.identifier(c.one("subsystemCode"))
-	default:
-		r.fail(e, "its objectType is %q, neither MEMBER nor SUBSYSTEM", kind)
-	}
-	if len(c.rest) > 0 {
-		r.fail(e, "it has %s, which does not belong to a %s", c.rest[0].Local, kind)
-	}
-	return id
-}
-
-// words returns text without the white space around it.
-func (r *sharedReader) words(e *c14n.Element) string {
-	if len(e.Children()) > 0 {
-		r.fail(e, "it has elements inside instead of text")
-	}
-	return strings.TrimSpace(e.Text())
-}
-
-// identifier returns text that is compared exactly: white space around it is refused, for it would be part of it.
-func (r *sharedReader) identifier(e *c14n.Element) string {
-	text := r.words(e)
-	if text == "" || text != e.Text() {
-		r.fail(e, "%q is empty or has white space around it", e.Text())
-	}
-	return text
-}
-
-func (r *sharedReader) boolean(e *c14n.Element) bool {
-	switch text := r.words(e); text {
-	case "true", "1":
-		return true
-	case "false", "0":
-	default:
-		r.fail(e, "%q is neither true nor false", text)
-	}
-	return false
-}
-
-func (r *sharedReader) seconds(e *c14n.Element) time.Duration {
-	n, err := strconv.ParseInt(r.words(e), 10, 32)
-	if err != nil || n <= 0 {
-		r.fail(e, "%q is no number of seconds", r.words(e))
-	}
-	return time.Duration(n) * time.Second
-}
-
-func (r *sharedReader) base64(e *c14n.Element) []byte {
-	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(r.words(e)), ""))
-	if err != nil {
-		r.fail(e, "it is not base64: %w", err)
-	}
-	return data
-}
-
-// certificate reads base64 of DER or of PEM text. In case of an error it returns an empty certificate.
-func (r *sharedReader) certificate(e *c14n.Element) *x509.Certificate {
-	data := r.base64(e)
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN")) {
-		block, _ := pem.Decode(data)
-		if block == nil || block.Type != "CERTIFICATE" {
-			r.fail(e, "its PEM text holds no certificate")
-			return new(x509.Certificate)
-		}
-		data = block.Bytes
-	}
-	cert, err := x509.ParseCertificate(data)
-	if err != nil {
-		r.fail(e, "reading a certificate: %w", err)
-		return new(x509.Certificate)
-	}
-	return cert
-}
-
-// sequence goes through the children of an element in the order of the schema.
-type sequence struct {
-	r     *sharedReader
-	of    *c14n.Element
-	space string
-	rest  []*c14n.Element
-	known []string
-}
-
-func (r *sharedReader) children(of *c14n.Element, space string) *sequence {
-	if strings.TrimSpace(of.Text()) != "" {
-		r.fail(of, "it has text between its elements")
-	}
-	return &sequence{r: r, of: of, space: space, rest: of.Children()}
-}
-
-// some returns the elements of that name that come next.
-func (s *sequence) some(name string) []*c14n.Element {
-	s.known = append(s.known, name)
-	n := 0
-	for n < len(s.rest) && s.rest[n].Is(s.space, name) {
-		n++
-	}
-	found := s.rest[:n]
-	s.rest = s.rest[n:]
-	return found
-}
-
-// maybe returns the element of that name if it comes next, or nil.
-func (s *sequence) maybe(name string) *c14n.Element {
-	found := s.some(name)
-	if len(found) == 0 {
-		return nil
-	}
-	if len(found) > 1 {
-		s.r.fail(s.of, "it has %d elements %s", len(found), name)
-	}
-	return found[0]
-}
-
-// one returns the element of that name, which must come next. In case of an error it returns an empty element.
-func (s *sequence) one(name string) *c14n.Element {
-	found := s.maybe(name)
-	if found == nil {
-		instead := "nothing more"
-		if len(s.rest) > 0 {
-			instead = s.rest[0].Local
-		}
-		s.r.fail(s.of, "it should have %s and has %s there", name, instead)
-		return new(c14n.Element)
-	}
-	return found
-}
-
-// end refuses known elements that stand in the wrong place; unknown ones are ignored.
-func (s *sequence) end() {
-	for _, e := range s.rest {
-		if e.Space == s.space && slices.Contains(s.known, e.Local) {
-			s.r.fail(s.of, "its %s does not stand where it belongs", e.Local)
-		}
-	}
 }

@@ -35,7 +35,8 @@ func document(cert, hash string, replace ...string) string {
     <certificateProfileInfo>ee.ria.xroad.common.certificateprofile.impl.FiVRKCertificateProfileInfoProvider</certificateProfileInfo>
     <defaultCsrFormat>PEM</defaultCsrFormat>
   </approvedCA>
-  <approvedTSA><name>TSA</name></approvedTSA>
+  <approvedTSA><name>TSA</name><url>http://tsa.example/</url><cert>CERT</cert><costType>PAID</costType></approvedTSA>
+  <approvedTSA><name>Other</name><url>file:///etc/passwd</url><cert>CERT</cert></approvedTSA>
   <member id="m1">
     <memberClass><code>GOV</code><description/></memberClass>
     <memberCode>1111</memberCode>
@@ -92,6 +93,10 @@ func TestParseShared(t *testing.T) {
 			c.Authorities[0].Responders[0].URL != "http://ca.example/ocsp" || c.Authorities[0].Responders[1].Certificate != nil {
 			t.Errorf("%s: the CA is %+v", name, c)
 		}
+		if t1, t2 := p.TSAs[0], p.TSAs[1]; len(p.TSAs) != 2 || t1.Name != "TSA" || t1.URL != "http://tsa.example/" || !t1.Certificate.Equal(ca.Certificate) ||
+			t2.Name != "Other" || t2.URL != "" || !t2.Certificate.Equal(ca.Certificate) {
+			t.Errorf("%s: the time-stamping authorities are %+v", name, p.TSAs)
+		}
 		db := ident.Client{Instance: "DEV", Class: "GOV", Member: "1111", Subsystem: "db"}
 		if got := fmt.Sprint(p.Members); got != fmt.Sprint([]Member{{alice, "Väylä & Oy", ""}, {app, "Väylä & Oy", "App"}, {db, "Väylä & Oy", ""}}) {
 			t.Errorf("%s: the members are %s", name, got)
@@ -135,8 +140,10 @@ func TestParseShared(t *testing.T) {
 		{"a hash of version 2", []string{hash, sha1}, "20 octets"},
 		{"a group twice", []string{"<globalSettings>", "<globalGroup><groupCode>all</groupCode><description/></globalGroup><globalSettings>"}, "twice"},
 		{"a server as group member", []string{`objectType="MEMBER"`, `objectType="SERVER"`}, "neither MEMBER nor SUBSYSTEM"},
-		{"a subsystem without code", []string{`objectType="MEMBER"`, `objectType="SUBSYSTEM"`}, "should have subsystemCode"},
-		{"a member with a subsystem", []string{`objectType="SUBSYSTEM"`, `objectType="MEMBER"`}, "does not belong to a MEMBER"},
+		{"a subsystem without code", []string{`objectType="MEMBER"`, `objectType="SUBSYSTEM"`}, "without subsystemCode"},
+		{"a member with a subsystem", []string{`objectType="SUBSYSTEM"`, `objectType="MEMBER"`}, ""},
+		{"a group member with more", []string{"<id:subsystemCode>app</id:subsystemCode>", "<id:subsystemCode>app</id:subsystemCode><id:serviceCode>x</id:serviceCode>"}, "does not belong there"},
+		{"a time-stamping authority without certificate", []string{"<cert>" + der + "</cert><costType>PAID", "<costType>PAID"}, "should have cert"},
 		{"a group member without namespace", []string{`id:objectType="MEMBER"`, `objectType="MEMBER"`}, "neither MEMBER nor SUBSYSTEM"},
 		{"no freshness", []string{"3600", ""}, "no number of seconds"},
 		{"freshness of nothing", []string{"3600", "0"}, "no number of seconds"},
@@ -279,7 +286,7 @@ func TestVectorInstances(t *testing.T) {
 		"globalconf-download/server/V3/20240408142911166434000":  "",
 		"globalconf/good_v2/EE":                                  "20 octets", // SHA-1
 		"globalconf/malformed/foo":                               "reading XML",
-		"globalconf/good_v6/bar":                                 "does not belong to a MEMBER",
+		"globalconf/good_v6/bar":                                 "",
 	} {
 		p, err := ParseShared(vector(t, file+"/shared-params.xml"))
 		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {

@@ -42,6 +42,11 @@ type Store interface {
 	Freshness() time.Duration
 	// Members lists the members and subsystems of an instance; "" is the own one.
 	Members(instance string) ([]Member, error)
+	// Authorities returns the approved time-stamping authorities of an instance; "" is the own one. Tokens of others do
+	// not count (signature-and-evidence 8.3 and 9.3).
+	Authorities(instance string) []TSA
+	// StampInterval returns how often the own instance wants evidence to be time-stamped (section 9.4).
+	StampInterval() time.Duration
 	// InGroup reports whether client is in the global group of the own instance.
 	InGroup(code string, client ident.Client) bool
 	// Close frees what the store holds.

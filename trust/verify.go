@@ -3,11 +3,9 @@
 package trust
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto/ocsp"
@@ -37,35 +35,32 @@ func (s *instance) verifyAuth(chain []*x509.Certificate, responses [][]byte, cli
 	if err := s.servedBy(leaf, client); err != nil {
 		return err
 	}
-	issuers, err := s.issuers(leaf, messages)
+	issuers, err := s.issuers(leaf, s.era)
 	if err != nil {
 		return refuse("cannot_create_cert_path", "%w", err)
 	}
 	return first(issuers, func(a *authority) error {
-		return s.good(leaf, chain[1:], responses, a.Certificate, at, messages)
+		return s.good(leaf, chain[1:], responses, a.Certificate, at, s.era)
 	})
 }
 
 // servedBy tells whether a security server that uses the authentication certificate has the client.
 func (s *instance) servedBy(cert *x509.Certificate, client ident.Client) error {
-	servers := s.byHash[sha256.Sum256(cert.Raw)]
-	var names []string
+	servers := s.registered(cert)
 	for _, one := range servers {
 		if one.serves(client, s) {
 			return nil
 		}
-		names = append(names, one.ID.String())
 	}
 	if len(servers) == 0 {
 		return fmt.Errorf("certificate %s is not registered for any security server", ocsp.Name(cert))
 	}
-	return fmt.Errorf("certificate %s is that of security server %s, which does not serve %s",
-		ocsp.Name(cert), strings.Join(names, " and "), client)
+	return fmt.Errorf("certificate %s is that of security server %s, which does not serve %s", ocsp.Name(cert), servers[0].ID, client)
 }
 
 // VerifySign implements Store.
 func (s *instance) VerifySign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time) error {
-	return s.verifySign(cert, extra, responses, client, at, messages)
+	return s.verifySign(cert, extra, responses, client, at, s.era)
 }
 
 func (s *instance) verifySign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time, e era) error {
