@@ -68,7 +68,7 @@ func (d *DiskEvidence) Validate() error {
 
 // OpenEvidence implements EvidenceStore.
 func (d *DiskEvidence) OpenEvidence(_ context.Context, h Host) (evidence.Store, exchange.Keep, error) {
-	store, err := openShared(d.folder(h.Name))
+	store, err := evidence.OpenDisk(d.folder(h.Name))
 	return store, d.keep(), err
 }
 

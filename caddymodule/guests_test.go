@@ -94,34 +94,3 @@ func TestEvidenceFolder(t *testing.T) {
 		})
 	}
 }
-
-func TestSharedEvidence(t *testing.T) {
-	dir := t.TempDir()
-	first, err := openShared(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := openShared(dir)
-	if err != nil {
-		t.Fatalf("the folder is not shared: %v", err)
-	}
-	for range 2 { // a second Close must not take the other's usage
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if evidenceFolders.open[dir] == nil {
-		t.Fatal("the store is closed while it is used")
-	}
-	if err := second.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if evidenceFolders.open[dir] != nil {
-		t.Fatal("the store is open and nobody uses it")
-	}
-	third, err := openShared(dir)
-	if err != nil {
-		t.Fatalf("the folder is still held: %v", err)
-	}
-	third.Close()
-}
