@@ -28,7 +28,7 @@ func Build(messages [][]crypto.Part, digest crypto.Digest) (result []byte, chain
 	for i, parts := range messages {
 		chains[i] = chainDocument(branches(levels, i), parts, digest)
 	}
-	return resultDocument(levels[len(levels)-1][0], digest), chains, nil
+	return resultDocument(crypto.HashChain, top(levels), digest), chains, nil
 }
 
 func check(parts []crypto.Part, digest crypto.Digest) error {
@@ -84,6 +84,9 @@ func step(digest crypto.Digest, sums ...[]byte) []byte {
 	return digest.Sum(l.octets())
 }
 
+// top returns the digest at the top of a tree.
+func top(levels [][][]byte) []byte { return levels[len(levels)-1][0] }
+
 // branch is the other side of a fork on the way from the top to a message.
 type branch struct {
 	sum  []byte
@@ -105,9 +108,9 @@ func branches(levels [][][]byte, i int) []branch {
 
 const declaration = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n"
 
-func resultDocument(top []byte, digest crypto.Digest) []byte {
+func resultDocument(chain string, top []byte, digest crypto.Digest) []byte {
 	return []byte(declaration +
-		`<ns2:HashChainResult URI="` + crypto.HashChain + `#STEP0" xmlns="` + dsSpace + `" xmlns:ns2="` + hashChainSpace + "\">\n" +
+		`<ns2:HashChainResult URI="` + chain + `#STEP0" xmlns="` + dsSpace + `" xmlns:ns2="` + hashChainSpace + "\">\n" +
 		`    <DigestMethod Algorithm="` + digest.URI() + "\"/>\n" +
 		`    <DigestValue>` + base64.StdEncoding.EncodeToString(top) + "</DigestValue>\n" +
 		"</ns2:HashChainResult>\n")
