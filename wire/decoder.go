@@ -256,7 +256,7 @@ func (s *slots) attachments(container *multipart.Part, ct multipart.ContentType)
 		if s.m.FaultCode != "" {
 			continue
 		}
-		if err := checkAttachment(n, part.Header); err != nil {
+		if err := checkAttachment(s.parcel.outer, n, part.Header); err != nil {
 			return err
 		}
 		if err := s.parcel.add(crypto.Attachment(n), part.Header, part, s.m); err != nil {

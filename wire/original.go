@@ -100,7 +100,7 @@ func (o *Original) Next() (*multipart.Part, error) {
 		return nil, err
 	}
 	o.parts++
-	return p, checkAttachment(o.parts, p.Header)
+	return p, checkAttachment(o.ContentType, o.parts, p.Header)
 }
 
 // end reads what follows the closing delimiter, so that the connection can be used again and a cut one is noticed.
@@ -142,13 +142,18 @@ func checkRoot(outer multipart.ContentType, first multipart.Header) error {
 	if !isEnvelope(ct.Type) {
 		return Errorf("invalid_content_type", "the SOAP part must be the first part, in text/xml or application/xop+xml, not %q", ct.Type)
 	}
+	for _, name := range []string{"Content-Transfer-Encoding", "Content-ID"} {
+		if n := len(first.Values(name)); n > 1 {
+			return Errorf("invalid_content_type", "the SOAP part has %d fields %s", n, name)
+		}
+	}
 	switch encoding := strings.ToLower(first.Get("Content-Transfer-Encoding")); encoding {
 	case "", "7bit", "8bit", "binary":
 	default:
 		return Errorf("invalid_content_type", "the SOAP part is encoded as %q; send it as 8bit or binary", encoding)
 	}
 	if start, ok := outer.Param("start"); ok {
-		if id := first.Get("Content-ID"); id != "" && bareID(id) != bareID(start) {
+		if id := first.Get("Content-ID"); id != "" && bareID(id) != bareID(start) { // without one it is the root by its place
 			return Errorf("invalid_content_type", "start names the part %q, but the SOAP part must be the first part", start)
 		}
 	}
@@ -164,15 +169,24 @@ func checkRoot(outer multipart.ContentType, first multipart.Header) error {
 
 func bareID(id string) string {
 	id = strings.TrimSpace(id)
-	return strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">"))
 }
 
-func checkAttachment(n int, h multipart.Header) error {
+// checkAttachment refuses the attachment that start names: to a reader that looks for the root by its id, it would be
+// the envelope, and rights are decided on the first part.
+func checkAttachment(outer multipart.ContentType, n int, h multipart.Header) error {
 	switch types := h.Values("Content-Type"); {
 	case len(types) == 0 || types[0] == "":
 		return Errorf("invalid_content_type", "attachment %d has no Content-Type", n)
 	case len(types) > 1:
 		return Errorf("invalid_content_type", "attachment %d has %d Content-Types", n, len(types))
+	}
+	if start, ok := outer.Param("start"); ok {
+		for _, id := range h.Values("Content-ID") {
+			if strings.EqualFold(bareID(id), bareID(start)) {
+				return Errorf("invalid_content_type", "start names attachment %d, but the SOAP part must be the first part", n)
+			}
+		}
 	}
 	return nil
 }

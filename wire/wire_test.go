@@ -161,6 +161,10 @@ func TestDecoderRefuses(t *testing.T) {
 		{"original boundary inside an attachment", T, original, soap + attachments(octets+"x\r\n--MIME_b1\r\nContent-Type: text/xml\r\n\r\n") + signature + end, failed + "invalid_content_type"},
 		{"original boundary inside the envelope", T, original, part("text/xml", strings.Replace(envelope, "<s:Body>", "\n--MIME_b1--\n<s:Body>", 1)) + signature + end, failed + "invalid_content_type"},
 		{"original start names another part", T, `multipart/related; boundary=b; start="<other>"`, part("text/xml\r\nContent-ID: <root>", envelope) + signature + end, failed + "invalid_content_type"},
+		{"original start names an attachment of a root without id", T, `multipart/related; boundary=b; start="<a>"`, soap + attachments("--A\r\nContent-Type: text/xml\r\nContent-ID: <a>\r\n\r\nx") + signature + end, failed + "invalid_content_type"},
+		{"original start names the root and an attachment", T, `multipart/related; boundary=b; start="<root>"`, part("text/xml\r\nContent-ID: <root>", envelope) + attachments("--A\r\nContent-Type: text/xml\r\nContent-id: ROOT\r\n\r\nx") + signature + end, failed + "invalid_content_type"},
+		{"root with two ids", T, `multipart/related; boundary=b; start="<root>"`, part("text/xml\r\nContent-ID: <root>\r\nContent-ID: <a>", envelope) + signature + end, failed + "invalid_content_type"},
+		{"root in two encodings", T, original, part("text/xml\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64", envelope) + signature + end, failed + "invalid_content_type"},
 		{"original type of another root", T, `multipart/related; boundary=b; type="image/png"`, soap + signature + end, failed + "invalid_content_type"},
 		{"OCSP that is none", T, original, part("application/ocsp-response", "x") + soap + signature + end, failed + "io_error"},
 		{"fault in place of a request", T, original, part("text/xml", faultDocument) + end, here + "missing_soap"},
@@ -238,6 +242,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"start names another part", `multipart/related; boundary=MIME_b1; start="<a1>"`, consumerBody("x"), "invalid_content_type"},
 		{"root of another type", "multipart/related; boundary=b", "--b\r\nContent-Type: text/plain\r\n\r\nx\r\n--b--", "invalid_content_type"},
 		{"root without type", "multipart/related; boundary=b", "--b\r\n\r\n" + envelope + "\r\n--b--", "invalid_content_type"},
+		{"root with two ids", `multipart/related; boundary=b; start=r`, "--b\r\nContent-Type: text/xml\r\nContent-ID: r\r\nContent-ID: s\r\n\r\n" + envelope + "\r\n--b--", "invalid_content_type"},
+		{"root in two encodings", "multipart/related; boundary=b", "--b\r\nContent-Type: text/xml\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64\r\n\r\n" + envelope + "\r\n--b--", "invalid_content_type"},
 		{"root in base64", "multipart/related; boundary=b", "--b\r\nContent-Type: text/xml\r\nContent-Transfer-Encoding: base64\r\n\r\nx\r\n--b--", "invalid_content_type"},
 	}
 	for _, tt := range tests {
@@ -258,6 +264,30 @@ func TestOpenRefuses(t *testing.T) {
 		if _, err := Open(contentType, strings.NewReader(consumerBody("x"))); err != nil {
 			t.Errorf("%s: %v", contentType, err)
 		}
+	}
+}
+
+// TestNextRefuses: an attachment that a reader could take for the root, or that has no type, is none.
+func TestNextRefuses(t *testing.T) {
+	root := "--b\r\nContent-Type: text/xml\r\n\r\n" + envelope
+	for name, tt := range map[string]struct{ start, header, want string }{
+		"start names it":                 {`"<a>"`, "Content-Type: text/xml\r\nContent-ID: <a>", "invalid_content_type"},
+		"start names it in other ways":   {`a`, "Content-Type: text/xml\r\nCONTENT-ID: < A >", "invalid_content_type"},
+		"start names its second id":      {`"<a>"`, "Content-Type: text/xml\r\nContent-ID: <x>\r\nContent-ID: <a>", "invalid_content_type"},
+		"no type":                        {`"<r>"`, "Content-ID: <a>", "invalid_content_type"},
+		"start names a part not present": {`"<r>"`, "Content-Type: text/xml\r\nContent-ID: <a>", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Open("multipart/related; boundary=b; start="+tt.start, strings.NewReader(root+"\r\n--b\r\n"+tt.header+"\r\n\r\nx\r\n--b--"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, o.Envelope)
+			switch _, err = o.Next(); {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || Code(At(AtClient, err)) != "client."+tt.want):
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 
