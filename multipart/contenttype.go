@@ -19,6 +19,7 @@ type ContentType struct {
 type parameter struct {
 	name  string // lower case
 	value string
+	raw   string // as written between the quotes, where that differs; else empty
 }
 
 // maxParameters bounds the work on one value.
@@ -33,8 +34,8 @@ const maxParameters = 100
 // without converting the character set. Of a parameter that stands twice the first counts.
 //
 // What two readers could cut in two ways is ErrContentType: boundary, start, type or charset twice with different
-// values (type and charset compared without case), or bare with a blank inside; a quoted string that does not end or
-// is followed by more; a quote inside a bare value; a parameter's name with a blank inside; faulty continuations; control
+// values (type and charset compared without case), or bare with a blank or an opening parenthesis inside, which begins a
+// comment for some; a quoted string that does not end or is followed by more; a quote inside a bare value; a parameter's name with a blank inside; faulty continuations; control
 // characters; more than 100 parameters. A boundary that cannot be used is ErrBoundary. With an error of a parameter
 // the ContentType returned still has its Value and Type.
 func ParseContentType(value string) (ContentType, error) {
@@ -60,6 +61,26 @@ func (c ContentType) Param(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Readings returns all that readers may take a parameter for: what Param returns; the text with its backslashes, which
+// some leave; and what is inside the single quotes or angle brackets around either, which some drop.
+func (c ContentType) Readings(name string) []string {
+	var all []string
+	for _, p := range c.params {
+		if !strings.EqualFold(p.name, name) {
+			continue
+		}
+		for _, v := range []string{p.value, p.raw} {
+			if v != "" {
+				all = append(all, v)
+			}
+			if n := len(v) - 1; n > 1 && (v[0] == '\'' && v[n] == '\'' || v[0] == '<' && v[n] == '>') {
+				all = append(all, v[1:n])
+			}
+		}
+	}
+	return all
 }
 
 // parse takes the parameters apart.
@@ -141,6 +162,9 @@ func cutParameter(list string) (p parameter, rest string, err error) {
 		if p.value, rest, err = cutQuoted(list); err != nil {
 			return p, "", fmt.Errorf("%w in parameter %s", err, p.name)
 		}
+		if raw := list[1 : len(list)-len(rest)-1]; raw != p.value {
+			p.raw = raw
+		}
 		rest = strings.TrimLeft(rest, " \t")
 		if rest != "" && rest[0] != ';' {
 			return p, "", fmt.Errorf("%w: more after the quoted string of parameter %s", ErrContentType, p.name)
@@ -152,8 +176,8 @@ func cutParameter(list string) (p parameter, rest string, err error) {
 	if strings.Contains(p.value, `"`) {
 		return p, "", fmt.Errorf("%w: quote inside parameter %s", ErrContentType, p.name)
 	}
-	if name, _, _ := strings.Cut(p.name, "*"); decisive(name) && strings.ContainsAny(p.value, " \t") {
-		return p, "", fmt.Errorf("%w: blank inside parameter %s without quotes", ErrContentType, p.name)
+	if name, _, _ := strings.Cut(p.name, "*"); decisive(name) && strings.ContainsAny(p.value, " \t(") {
+		return p, "", fmt.Errorf("%w: blank or parenthesis inside parameter %s without quotes", ErrContentType, p.name)
 	}
 	return p, rest, nil
 }

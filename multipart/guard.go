@@ -6,36 +6,46 @@ import "bytes"
 
 // Guard is an io.Writer that watches for delimiter lines of a boundary in what passes (message-and-transport 4.6).
 // It knows a delimiter by the rule of Reader: where a Reader of that boundary would end a part, or refuse the line,
-// the Guard has found one. It holds nothing back and keeps nothing of what passes. It is not safe for concurrent use.
+// the Guard has found one. For a Guard a lone CR ends a line as well, for there are readers for whom it does.
+// It holds nothing back and keeps nothing of what passes. It is not safe for concurrent use.
 type Guard struct {
-	line    []byte // line feed, two dashes, boundary
-	matched int    // octets of line that the last octets written match
+	watches []watch
 	found   bool
 }
 
-// NewGuard watches for that boundary. It stands at the start of a line, as after Begin.
+// NewGuard watches for those boundaries, the different readings of one. It stands at the start of a line, as after Begin.
 // Of a boundary that cannot be used, which ParseContentType would have refused, every part holds a delimiter.
-func NewGuard(boundary string) *Guard {
-	return &Guard{line: []byte("\n--" + boundary), matched: 1, found: checkBoundary(boundary) != nil}
+func NewGuard(boundaries ...string) *Guard {
+	g := new(Guard)
+	for _, b := range boundaries {
+		g.watches = append(g.watches, watch{dash: []byte("--" + b)})
+		g.found = g.found || checkBoundary(b) != nil
+	}
+	return g
 }
 
 // Begin says that a new part begins: what comes next stands at the start of a line. What has been found stays found.
-func (g *Guard) Begin() { g.matched = 1 }
+func (g *Guard) Begin() {
+	for i := range g.watches {
+		g.watches[i].matched = 0
+	}
+}
 
 // Write looks at b. It returns ErrDelimiter once a delimiter line has been seen, and always consumes all of b.
 func (g *Guard) Write(b []byte) (int, error) {
-	if !g.found {
-		g.search(b)
+	for i := range g.watches {
+		g.found = g.found || g.watches[i].search(b)
 	}
 	return len(b), g.verdict()
 }
 
 // End says that the part is complete; a delimiter may end with the part. It returns ErrDelimiter as Write does.
 func (g *Guard) End() error {
-	if g.matched == len(g.line) {
-		g.found = true
+	for i := range g.watches {
+		w := &g.watches[i]
+		g.found = g.found || w.matched == len(w.dash)
+		w.matched = insideLine
 	}
-	g.matched = 0
 	return g.verdict()
 }
 
@@ -46,40 +56,49 @@ func (g *Guard) verdict() error {
 	return nil
 }
 
-func (g *Guard) search(b []byte) {
-	// Go on with what the octets before have begun. A line feed is only the first octet of line, so a match that
-	// fails can begin again at the octet on which it failed and nowhere before.
-	for g.matched > 0 && len(b) > 0 {
+// watch looks for one boundary.
+type watch struct {
+	dash    []byte // two dashes and the boundary
+	matched int    // octets of dash that follow the last start of a line, or insideLine
+}
+
+// insideLine: what comes next cannot belong to a delimiter before the next line begins.
+const insideLine = -1
+
+func (w *watch) search(b []byte) (found bool) {
+	// Go on with what the octets before have begun. No octet of dash ends a line, so a match that fails can begin again
+	// behind the octet on which it failed and nowhere before.
+	for w.matched != insideLine && len(b) > 0 {
 		switch {
-		case g.matched == len(g.line):
-			g.found = endsBoundary(b[0])
-			if g.found {
-				return
-			}
-			g.matched = 0
-		case b[0] == g.line[g.matched]:
-			g.matched++
+		case w.matched == len(w.dash) && endsBoundary(b[0]):
+			return true
+		case w.matched < len(w.dash) && b[0] == w.dash[w.matched]:
+			w.matched++
 			b = b[1:]
 		default:
-			g.matched = 0
+			w.matched = insideLine
 		}
 	}
 	for len(b) > 0 {
-		i := bytes.Index(b, g.line)
+		i := bytes.Index(b, w.dash)
 		if i < 0 {
 			break
 		}
-		b = b[i+len(g.line):]
-		if len(b) == 0 {
-			g.matched = len(g.line)
-			return
+		starts := i > 0 && endsLine(b[i-1])
+		b = b[i+len(w.dash):]
+		if starts && len(b) == 0 {
+			w.matched = len(w.dash)
+			return false
 		}
-		if g.found = endsBoundary(b[0]); g.found {
-			return
+		if starts && endsBoundary(b[0]) {
+			return true
 		}
 	}
-	tail := b[max(0, len(b)-len(g.line)):]
-	if lf := bytes.LastIndexByte(tail, '\n'); lf >= 0 && bytes.HasPrefix(g.line, tail[lf:]) {
-		g.matched = len(tail) - lf
+	tail := b[max(0, len(b)-len(w.dash)):]
+	if eol := bytes.LastIndexAny(tail, "\r\n"); eol >= 0 && bytes.HasPrefix(w.dash, tail[eol+1:]) {
+		w.matched = len(tail) - eol - 1
 	}
+	return false
 }
+
+func endsLine(c byte) bool { return c == '\r' || c == '\n' }

@@ -327,7 +327,7 @@ func (p *parcel) address(original string, m *Message) error {
 	}
 	m.contentType = original
 	p.writer = multipart.NewWriter(p.entry, boundary)
-	p.guard = multipart.NewGuard(boundary)
+	p.guard = multipart.NewGuard(ct.Readings("boundary")...)
 	return nil
 }
 
