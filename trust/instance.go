@@ -16,7 +16,20 @@ import (
 func (s *instance) Instance() string { return s.p.Instance }
 
 // Valid implements Store.
-func (s *instance) Valid(time.Time) error { return nil }
+func (s *instance) Valid(at time.Time) error {
+	for _, e := range s.expiries {
+		if at.After(e.at) {
+			return refuse("global_conf_outdated", "%s of instance %s expired at %s; it is %s now", e.file, s.p.Instance, stamp(e.at), stamp(at))
+		}
+	}
+	return nil
+}
+
+// expiry says until when a file is valid (signature-and-evidence 13.6).
+type expiry struct {
+	file string
+	at   time.Time
+}
 
 // Freshness implements Store.
 func (s *instance) Freshness() time.Duration { return s.p.Freshness }

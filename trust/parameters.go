@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto/ocsp"
@@ -76,6 +77,18 @@ type Ask func(ctx context.Context, cert, issuer *x509.Certificate) ([]byte, erro
 // New returns a Store of these parameters, which nobody may change from then on. They are valid for ever. Its Status
 // asks by ask, or where that is nil the responders over HTTP.
 func New(p Parameters, ask Ask) (Store, error) {
+	s, err := newInstance(p)
+	if err != nil {
+		return nil, err
+	}
+	if s.ask = ask; ask == nil {
+		s.client = newClient()
+	}
+	return s, nil
+}
+
+// newInstance looks up the parameters, but has nobody to ask yet.
+func newInstance(p Parameters) (*instance, error) {
 	if p.Instance == "" {
 		return nil, errors.New("shared parameters without an instance")
 	}
@@ -84,7 +97,6 @@ func New(p Parameters, ask Ask) (Store, error) {
 	}
 	s := &instance{
 		p:           p,
-		ask:         ask,
 		era:         messages,
 		proved:      new(facts),
 		authorities: make(map[string][]*authority),
@@ -93,9 +105,6 @@ func New(p Parameters, ask Ask) (Store, error) {
 		byHash:      make(map[[sha256.Size]byte][]*Server),
 		bySHA1:      make(map[[sha1.Size]byte][]*Server),
 		groups:      make(map[string]map[ident.Client]bool),
-	}
-	if ask == nil {
-		s.client = newClient()
 	}
 	for i := range p.CAs {
 		s.addCA(&p.CAs[i])
@@ -116,11 +125,12 @@ func New(p Parameters, ask Ask) (Store, error) {
 
 // instance is a Store of one instance: its parameters, looked up by what messages bring.
 type instance struct {
-	p      Parameters
-	ask    Ask
-	client *http.Client // nil where ask is not
-	era    era          // of what is judged
-	proved *facts
+	p        Parameters
+	ask      Ask
+	client   *http.Client // nil where ask is not
+	era      era          // of what is judged
+	expiries []expiry
+	proved   *facts
 
 	authorities map[string][]*authority // by subject name, DER, in the order of the parameters
 	servers     map[ident.Server]*Server
@@ -189,10 +199,11 @@ func with(servers []*Server, added *Server) []*Server {
 
 // registered returns the servers that use the authentication certificate.
 func (s *instance) registered(cert *x509.Certificate) []*Server {
+	servers := s.byHash[sha256.Sum256(cert.Raw)]
 	if len(s.bySHA1) > 0 {
-		return s.bySHA1[sha1.Sum(cert.Raw)]
+		servers = append(slices.Clip(servers), s.bySHA1[sha1.Sum(cert.Raw)]...)
 	}
-	return s.byHash[sha256.Sum256(cert.Raw)]
+	return servers
 }
 
 // serves reports whether the client is the server's owner or registered on it.

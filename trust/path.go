@@ -26,8 +26,11 @@ type era struct {
 	sha1  bool          // SHA-1 signatures and short keys
 }
 
-// messages are judged as they come. Evidence of the past has another era, with ahead 0 and perhaps SHA-1.
-var messages = era{ahead: 5 * time.Minute}
+// Messages are judged as they come, and evidence by what was good enough when it was made.
+var (
+	messages = era{ahead: 5 * time.Minute}
+	past     = era{sha1: true}
+)
 
 // path returns the certificates from leaf up to the anchor, without it: leaf alone where the anchor issued it, or with
 // some of extra between. All are valid at that time; the anchor's own time does not matter (signature-and-evidence 8.1).

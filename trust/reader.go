@@ -162,6 +162,15 @@ func (s *sequence) some(name string) []*c14n.Element {
 	return found
 }
 
+// least is some, of which there must be one at least.
+func (s *sequence) least(name string) []*c14n.Element {
+	found := s.some(name)
+	if len(found) == 0 {
+		s.missing(name)
+	}
+	return found
+}
+
 // maybe returns the element of that name if it comes next, or nil.
 func (s *sequence) maybe(name string) *c14n.Element {
 	found := s.some(name)
@@ -178,14 +187,18 @@ func (s *sequence) maybe(name string) *c14n.Element {
 func (s *sequence) one(name string) *c14n.Element {
 	found := s.maybe(name)
 	if found == nil {
-		instead := "nothing more"
-		if len(s.rest) > 0 {
-			instead = s.rest[0].Local
-		}
-		s.r.fail(s.of, "it should have %s and has %s there", name, instead)
+		s.missing(name)
 		return new(c14n.Element)
 	}
 	return found
+}
+
+func (s *sequence) missing(name string) {
+	instead := "nothing more"
+	if len(s.rest) > 0 {
+		instead = s.rest[0].Local
+	}
+	s.r.fail(s.of, "it should have %s and has %s there", name, instead)
 }
 
 // end refuses known elements that stand in the wrong place; unknown ones are ignored.

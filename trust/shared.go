@@ -29,7 +29,7 @@ const (
 )
 
 func parseShared(doc []byte, version int) (Parameters, error) {
-	r := &sharedReader{version: version, ids: make(map[string]ident.Client)}
+	r := &sharedReader{version: version}
 	if err := r.document(doc, sharedLimits, "conf", r.conf); err != nil {
 		return Parameters{}, refuse("malformed_global_conf", "%w", err)
 	}
@@ -54,9 +54,7 @@ func (r *sharedReader) conf(e *c14n.Element) {
 	for _, tsa := range c.some("approvedTSA") {
 		r.approvedTSA(tsa)
 	}
-	for _, m := range c.some("member") {
-		r.member(m)
-	}
+	r.members(c.some("member"))
 	for _, s := range c.some("securityServer") {
 		r.securityServer(s)
 	}
@@ -117,6 +115,17 @@ func (r *sharedReader) approvedTSA(e *c14n.Element) {
 func web(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func (r *sharedReader) members(all []*c14n.Element) {
+	n := 0 // members and subsystems; a member has three other elements
+	for _, m := range all {
+		n += max(1, len(m.Children())-2)
+	}
+	r.p.Members, r.ids = make([]Member, 0, n), make(map[string]ident.Client, n)
+	for _, m := range all {
+		r.member(m)
+	}
 }
 
 func (r *sharedReader) member(e *c14n.Element) {
@@ -185,17 +194,15 @@ func (r *sharedReader) securityServer(e *c14n.Element) {
 	r.p.Servers = append(r.p.Servers, s)
 }
 
-// authCertHash reads the hash of a certificate: SHA-1 in version 2, where others match nothing, later SHA-256.
+// authCertHash reads the hash of a certificate: SHA-256, or in the first version SHA-1.
 func (r *sharedReader) authCertHash(e *c14n.Element, s *Server) {
 	switch hash := r.base64(e); {
-	case r.version == firstVersion:
-		if len(hash) == sha1.Size {
-			s.AuthCertSHA1 = append(s.AuthCertSHA1, [sha1.Size]byte(hash))
-		}
-	case len(hash) != sha256.Size:
-		r.fail(e, "it has %d octets; SHA-256 has %d", len(hash), sha256.Size)
-	default:
+	case len(hash) == sha256.Size:
 		s.AuthCertHashes = append(s.AuthCertHashes, [sha256.Size]byte(hash))
+	case len(hash) == sha1.Size && r.version == firstVersion:
+		s.AuthCertSHA1 = append(s.AuthCertSHA1, [sha1.Size]byte(hash))
+	default:
+		r.fail(e, "it has %d octets; SHA-256 has %d", len(hash), sha256.Size)
 	}
 }
 

@@ -305,9 +305,14 @@ func FuzzParseShared(f *testing.F) {
 	cert, hash := base64.StdEncoding.EncodeToString(ca.Raw), base64.StdEncoding.EncodeToString(make([]byte, 32))
 	f.Add([]byte(document(cert, hash)))
 	f.Add([]byte(document(cert, hash, "<client>s1", "<client>s9")))
+	f.Add([]byte(document(cert, base64.StdEncoding.EncodeToString(make([]byte, 20)))))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		p, err := ParseShared(doc)
+		_, current := ParseShared(doc)
+		p, err := parseShared(doc, firstVersion)
 		if err != nil {
+			if current == nil {
+				t.Errorf("it is read, but not as the first version: %v", err)
+			}
 			return
 		}
 		if p.Instance == "" || p.Freshness <= 0 {

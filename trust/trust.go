@@ -11,9 +11,10 @@ import (
 	"github.com/caddy-fairway/fairway/ident"
 )
 
-// Store answers questions about an X-Road instance. It is safe for concurrent use: answers come from an immutable
-// snapshot, and readers never lock. Times are given by the caller, who has the one clock.
-// Errors carry X-Road's cause (a method Cause() string; signature-and-evidence 7.1).
+// Store answers questions about an X-Road instance, and about those that are federated with it, each of which speaks for
+// its own members only. It is safe for concurrent use: answers come from an immutable snapshot, and readers never lock.
+// Times are given by the caller, who has the one clock. Errors carry X-Road's cause (a method Cause()
+// string; signature-and-evidence 7.1).
 type Store interface {
 	// Instance returns the own instance.
 	Instance() string
@@ -32,13 +33,15 @@ type Store interface {
 	// VerifySign judges the certificate of a signature: its subject names the member of client, it may sign, and path
 	// and OCSP responses are good at that time (signature-and-evidence 7.2 steps 4, 5 and 8).
 	VerifySign(cert *x509.Certificate, extra []*x509.Certificate, ocsp [][]byte, client ident.Client, at time.Time) error
-	// SignMember returns the member that a signing certificate names (signature-and-evidence 12).
+	// SignMember returns the member that a signing certificate of the own instance names (signature-and-evidence 12).
 	SignMember(cert *x509.Certificate) (ident.Client, error)
-	// Extra returns the certificates between cert and its root, nearest first, the root left out (section 4 step 2).
+	// Extra returns the certificates of the own instance between cert and its root, nearest first, the root left out
+	// (section 4 step 2).
 	Extra(cert *x509.Certificate) []*x509.Certificate
-	// Status fetches a fresh OCSP response for cert from its responder (section 8.6). It may take seconds.
+	// Status fetches a fresh OCSP response for cert, of the own instance, from its responder (section 8.6). It may take
+	// seconds.
 	Status(ctx context.Context, cert *x509.Certificate) ([]byte, error)
-	// Freshness returns how old an OCSP response may be.
+	// Freshness returns how old an OCSP response may be, whatever the instance.
 	Freshness() time.Duration
 	// Members lists the members and subsystems of an instance; "" is the own one.
 	Members(instance string) ([]Member, error)
