@@ -300,6 +300,7 @@ type parcel struct {
 	guard  *multipart.Guard      // looks for the original boundary inside the parts
 	digest crypto.Digest
 	hash   hash.Hash
+	types  contentTypes
 }
 
 func (p *parcel) multipart() bool { return p.writer != nil }
@@ -333,9 +334,12 @@ func (p *parcel) address(original string, m *Message) error {
 
 // add appends a part, hashing it and looking for the original boundary in it.
 func (p *parcel) add(name string, h multipart.Header, octets io.Reader, m *Message) error {
+	contentType, err := p.types.of(h)
+	if err != nil {
+		return err
+	}
 	var w io.Writer = p.entry
 	if p.writer != nil {
-		var err error
 		if w, err = p.writer.Part(h); err != nil {
 			return err
 		}
@@ -352,7 +356,7 @@ func (p *parcel) add(name string, h multipart.Header, octets io.Reader, m *Messa
 	}
 	m.Parts = append(m.Parts, Part{
 		Part:        crypto.Part{Name: name, Digest: p.digest, Sum: p.hash.Sum(nil)},
-		ContentType: h.Get("Content-Type"),
+		ContentType: contentType,
 		Size:        n,
 		Offset:      offset,
 	})

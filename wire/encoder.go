@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/multipart"
@@ -29,6 +30,21 @@ func SignedParts(parts []Part) []crypto.Part {
 	return signed
 }
 
+// maxContentTypes is how many octets the Content-Types of all parts of a message may have: they are kept to its end.
+const maxContentTypes = 4 << 20
+
+// contentTypes gives Parts their ContentType.
+type contentTypes struct{ octets int }
+
+// of returns a copy, which does not hold on to the part's whole header.
+func (c *contentTypes) of(h multipart.Header) (string, error) {
+	value := h.Get("Content-Type")
+	if c.octets += len(value); c.octets > maxContentTypes {
+		return "", Errorf("invalid_content_type", "the Content-Types of the parts are longer than %d octets together", maxContentTypes)
+	}
+	return strings.Clone(value), nil
+}
+
 // encoderBuffer is what an Encoder gathers before it writes: one TLS record and more.
 const encoderBuffer = 32 << 10
 
@@ -42,6 +58,7 @@ type Encoder struct {
 	letters     string
 	digest      crypto.Digest
 	hash        hash.Hash
+	types       contentTypes
 	parts       []Part
 	stage       stage
 }
@@ -171,6 +188,10 @@ func (e *Encoder) whole(h multipart.Header, content []byte) error {
 }
 
 func (e *Encoder) copy(w io.Writer, name string, h multipart.Header, body io.Reader) error {
+	contentType, err := e.types.of(h)
+	if err != nil {
+		return err
+	}
 	e.hash.Reset()
 	n, err := io.Copy(&both{w, e.hash}, body)
 	if err != nil {
@@ -178,7 +199,7 @@ func (e *Encoder) copy(w io.Writer, name string, h multipart.Header, body io.Rea
 	}
 	e.parts = append(e.parts, Part{
 		Part:        crypto.Part{Name: name, Digest: e.digest, Sum: e.hash.Sum(nil)},
-		ContentType: h.Get("Content-Type"),
+		ContentType: contentType,
 		Size:        n,
 	})
 	return nil

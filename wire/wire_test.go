@@ -4,9 +4,11 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -269,6 +271,65 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestManyHeaders: of the headers of 400 attachments nothing is held but the Content-Types, and these have a limit.
+func TestManyHeaders(t *testing.T) {
+	body := func(headers string) io.Reader {
+		return strings.NewReader("--b\r\nContent-Type: text/xml\r\n\r\n" + envelope + strings.Repeat("\r\n--b\r\n"+headers+"\r\n\r\nx", 400) + "\r\n--b--\r\n")
+	}
+	const contentType = "multipart/related; boundary=b"
+	long := strings.Repeat("x", 60000)
+
+	enc, out := encode(t, contentType, body("Content-Type: a/b\r\nX: "+long), &crypto.Signature{XML: []byte("<s/>")})
+	d := Decoder{Place: AtReceiver, Digest: crypto.SHA512, Spool: discarding{}}
+	m, err := d.Decode(t.Context(), Incoming{enc.ContentType(), contentType, out}, func(*Message) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := append(enc.Parts(), m.Parts...)
+	enc, out, m = nil, nil, nil
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	number := len(parts)
+	parts = nil
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if held := int64(before.HeapAlloc) - int64(after.HeapAlloc); number != 802 || held > 4<<20 {
+		t.Errorf("%d parts hold %d octets", number, held)
+	}
+
+	o, err := Open(contentType, body("Content-Type: a/b; x="+long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEncoder(io.Discard, crypto.SHA512)
+	if err = e.SOAP(o.Header, o.Envelope); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		var p *multipart.Part
+		if p, err = o.Next(); err == nil {
+			err = e.Attachment(p.Header, p)
+		}
+	}
+	if got := Code(At(AtClient, err)); got != "client.invalid_content_type" || len(e.Parts()) > 80 {
+		t.Errorf("%d parts: %v", len(e.Parts()), err)
+	}
+}
+
+// discarding is a spool that keeps nothing.
+type discarding struct{ spool.Store }
+
+func (discarding) Create(context.Context) (spool.Entry, error) { return new(discarded), nil }
+
+type discarded struct {
+	spool.Entry
+	size int64
+}
+
+func (d *discarded) Write(p []byte) (int, error) { d.size += int64(len(p)); return len(p), nil }
+func (d *discarded) Size() int64                 { return d.size }
 
 // TestNextRefuses: an attachment that a reader could take for the root, or that has no type, is none.
 func TestNextRefuses(t *testing.T) {
