@@ -29,7 +29,7 @@ import (
 //			ocsp PORT
 //		}
 //		signer      dev [anywhere] | files DIR
-//		trust       dev [anywhere] | static FILE
+//		trust       dev [anywhere] | static FILE | globalconf DIR
 //		spool       disk [DIR] {…} | memory [SIZE]
 //		evidence    disk [DIR] {…} | none
 //		timestamper none

@@ -32,7 +32,7 @@ type Server struct {
 	// Where the keys are: `dev` or `files`. Required.
 	SignerRaw json.RawMessage `json:"signer,omitempty" caddy:"namespace=xroad.signers inline_key=module"`
 
-	// Who is who in the X-Road instance: `dev` or `static`. Required.
+	// Who is who in the X-Road instance: `dev`, `static` or `globalconf`. Required.
 	TrustRaw json.RawMessage `json:"trust,omitempty" caddy:"namespace=xroad.trust_stores inline_key=module"`
 
 	// Where attachments wait until they are verified: `disk` or `memory`. Default: `disk`.

@@ -50,7 +50,7 @@ func (s *Server) validate() (err error) {
 		return errors.New("the signer is missing: write signer files DIR, or signer dev while developing")
 	}
 	if s.trust == nil {
-		return errors.New("the trust store is missing: write trust static FILE, or trust dev while developing")
+		return errors.New("the trust store is missing: write trust globalconf DIR or static FILE, or trust dev while developing")
 	}
 	if s.Ports, err = s.Ports.validate(); err != nil {
 		return fmt.Errorf("ports: %w", err)
