@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -114,11 +115,17 @@ func (app *App) server(name string) (*Server, error) {
 	if s, ok := app.Servers[name]; ok {
 		return s, nil
 	}
-	quoted := make([]string, 0, len(app.Servers))
-	for _, n := range app.names() {
-		quoted = append(quoted, fmt.Sprintf("%q", n))
+	called := func(name string) string {
+		if name == "" {
+			return "without a name"
+		}
+		return strconv.Quote(name)
 	}
-	return nil, fmt.Errorf("there is no security server %q; configured are: %s", name, strings.Join(quoted, ", "))
+	var all []string
+	for _, n := range app.names() {
+		all = append(all, called(n))
+	}
+	return nil, fmt.Errorf("there is no security server %s; there is one %s", called(name), strings.Join(all, ", one "))
 }
 
 func (app *App) names() []string { return slices.Sorted(maps.Keys(app.Servers)) }

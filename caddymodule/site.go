@@ -4,6 +4,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -32,8 +33,11 @@ func with(addresses, more []caddy.NetworkAddress) []caddy.NetworkAddress {
 // find returns the security server of that name.
 func find(ctx caddy.Context, name string) (*Server, error) {
 	app, err := ctx.AppIfConfigured("xroad")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, errors.New("no security server is configured: write the global option xroad")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("no security server is configured: write the global option xroad: %w", err)
+		return nil, err
 	}
 	return app.(*App).server(name)
 }

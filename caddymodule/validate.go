@@ -255,10 +255,7 @@ func (s *Server) group(code string) ([]ident.Client, error) {
 
 func (s *Server) to(service *exchange.Service, to To) (err error) {
 	u, err := url.Parse(to.URL)
-	if err != nil {
-		return err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "" || u.User != nil || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "" || u.User != nil || u.Fragment != "" {
 		return fmt.Errorf("%q is not the address of a service: write http://HOST[:PORT][/PATH] or https://…", to.URL)
 	}
 	service.To, service.AnyCert = to.URL, to.InsecureAny
