@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,4 +73,26 @@ func newCertificate(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestLinks follows every link of a page to another file of the repository.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	for _, pattern := range []string{"../*.md", "../docs/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+					t.Errorf("%s links to %s: %v", page, m[1], err)
+				}
+			}
+		}
+	}
 }

@@ -54,7 +54,7 @@ already is never touched.
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&role, "role", "both", "what the security server does: `sender`, receiver or both")
+	cmd.Flags().StringVar(&role, "role", "both", "`role` of the security server: sender, receiver or both")
 	return cmd
 }
 
