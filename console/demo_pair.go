@@ -171,8 +171,8 @@ The servers go on until you press Ctrl-C. Things to try in another terminal:
   a plain message:
     curl -sS -H 'Content-Type: text/xml; charset=UTF-8' --data-binary @%[1]s %[2]s
 
-  with an attachment:
-    curl -sS -H 'Content-Type: multipart/related; type="text/xml"' \
+  with an attachment, which comes back in the answer:
+    curl -sS -D - -o %[7]s -H 'Content-Type: multipart/related; type="text/xml"' \
       -F 'envelope=@%[1]s;type=text/xml' -F 'attachment=@%[3]s;type=application/octet-stream' %[2]s
 
   the same, by the command made for it:
@@ -184,7 +184,7 @@ The servers go on until you press Ctrl-C. Things to try in another terminal:
   what both servers say meanwhile:
     tail -f %[6]s
 
-`, request, p.consumers, attachment, invocation(), p.evidence("ss1"), p.log())
+`, request, p.consumers, attachment, invocation(), p.evidence("ss1"), p.log(), filepath.Join(p.dir, "answer"))
 	return err
 }
 

@@ -83,6 +83,9 @@ func TestDemoKeep(t *testing.T) {
 	}
 	for _, call := range calls {
 		answer, err := exec.Command("bash", "-c", call[1]).Output()
+		if file := regexp.MustCompile(` -o (\S+)`).FindStringSubmatch(call[1]); err == nil && file != nil {
+			answer, err = os.ReadFile(file[1]) // an attachment is not for the terminal
+		}
 		if err != nil || !bytes.Contains(answer, []byte("echoResponse")) || !bytes.Contains(answer, []byte("requestHash")) {
 			t.Errorf("%s\n%v, %s", call[1], err, answer)
 		}
