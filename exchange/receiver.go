@@ -55,6 +55,7 @@ type receiving struct {
 	line    *line
 	outcome Outcome
 	service *Service      // nil: a metaservice
+	limit   int64         // octets of the request, once its header is known; 0 is none
 	encoder *wire.Encoder // of the response, once it has been begun
 	peer    ident.Server
 	version string // the peer's x-proxy-version
@@ -141,13 +142,14 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 		return err
 	}
 	if isMetaservice(h.Service) {
+		x.limit = metaserviceLimit
 		return nil
 	}
 	service, err := s.Local.permit(h.Service, h.Client, s.Trust)
 	if err != nil {
 		return wire.At(wire.AtReceiver, err)
 	}
-	x.service = service
+	x.service, x.limit = service, service.Limit
 	return nil
 }
 
@@ -169,6 +171,9 @@ func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
 	return s.Trust.VerifyAuth(chain, m.OCSP, m.Header.Client, s.Clock())
 }
 
+// metaserviceLimit is how many octets a request to a metaservice may have. Every registered member may send one.
+const metaserviceLimit = 1 << 20
+
 // limited refuses a request that grows beyond the limit of its service.
 type limited struct {
 	io.Reader
@@ -179,8 +184,8 @@ type limited struct {
 func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.Reader.Read(p)
 	l.n += int64(n)
-	if s := l.x.service; s != nil && s.Limit > 0 && l.n > s.Limit {
-		return n, wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", s.Limit, s.ID))
+	if limit := l.x.limit; limit > 0 && l.n > limit {
+		return n, wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", limit, l.x.outcome.Service))
 	}
 	return n, err
 }

@@ -88,6 +88,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"the right of its member", "text/xml", testbed.Envelope(with("echoParent"), "echoParent", ""), "server.serverproxy.access_denied"},
 		{"disabled", "text/xml", testbed.Envelope(with("echoOff"), "echoOff", ""), "server.serverproxy.service_disabled"},
 		{"beyond the limit", relatedType, related(testbed.Envelope(with("echoSmall"), "echoSmall", ""), bytes.Repeat([]byte("x"), 100_000)), "server.serverproxy.invalid_request"},
+		{"a metaservice with attachments, which needs no right", relatedType, related(testbed.Envelope(with("listMethods"), "listMethods", ""), bytes.Repeat([]byte("x"), 2<<20)), "server.serverproxy.invalid_request"},
 		{"wrong body name", "text/xml", testbed.Envelope(header(), "other", ""), "client.inconsistent_headers"},
 	}
 	route := &counted{Handler: testbed.Echo{}}
