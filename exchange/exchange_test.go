@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,4 +181,29 @@ func TestKeptConnections(t *testing.T) {
 		t.Errorf("%d connections between the servers, %d to the service", handshakes.Load(), calls.Load())
 	}
 	bed.CheckClean()
+}
+
+// TestRouteSeesNoPeer: path, query, host, trailers and header fields that the other security server sends stay here.
+func TestRouteSeesNoPeer(t *testing.T) {
+	var got *http.Request
+	bed := testbed.New(t, testbed.Options{
+		Middle: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.URL, r.RequestURI, r.Host = &url.URL{Path: "/admin", RawQuery: "all=1"}, "/admin?all=1", "other.example"
+				r.Trailer = http.Header{"X-Peer": {"x"}}
+				r.Header.Set("X-Peer", "x")
+				next.ServeHTTP(w, r)
+			})
+		},
+		Route: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = r
+			testbed.Echo{}.ServeHTTP(w, r)
+		}),
+	})
+	if _, answer := post(t, bed, "text/xml", bytes.NewReader(testbed.Envelope(header(), "echo", ""))); faultCode(t, answer) != "" {
+		t.Fatalf("%s", answer)
+	}
+	if got.URL.String() != "/" || got.RequestURI != "/" || got.Host != "" || len(got.Trailer) > 0 || got.Header.Get("X-Peer") != "" || got.Method != http.MethodPost {
+		t.Errorf("the route sees %s %s (%s) of host %q, trailers %v, header %v", got.Method, got.URL, got.RequestURI, got.Host, got.Trailer, got.Header)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/soap"
@@ -43,7 +44,8 @@ func (x *receiving) handOver(r *http.Request, next http.Handler, m *wire.Message
 	onward := r.WithContext(context.WithValue(r.Context(), headerKey{}, &m.Header))
 	onward.Header = serviceHeader(m, action)
 	onward.Header.Del("User-Agent")
-	onward.Body, onward.ContentLength, onward.TransferEncoding = body, m.Size(), nil
+	onward.Body, onward.ContentLength, onward.TransferEncoding, onward.Trailer = body, m.Size(), nil, nil
+	onward.URL, onward.RequestURI, onward.Host = &url.URL{Path: "/"}, "/", "" // the peer's are not signed, and routes may act on them
 
 	pipe := newPipe()
 	wrapped := make(chan error, 1)
