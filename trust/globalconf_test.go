@@ -400,6 +400,8 @@ func TestAttack36(t *testing.T) {
 	check(t, store.VerifyAuth([]*x509.Certificate{f.ee.auth.Certificate}, status, f.ee.app, late), "ssl_authentication_failed.internal_error", "expired")
 	_, err := store.Endpoints(f.ee.app, &f.ee.server)
 	check(t, err, "unknown_member", "expired")
+	_, err = store.ServerOf(f.ee.auth.Certificate)
+	check(t, err, "ssl_authentication_failed", "of 2 instances; instance EE has expired")
 
 	// The private parameters alone; then none expire; what a Verification judges never does.
 	lay(t, f.dir, map[string]string{"DEV/shared-params.xml.metadata": until(now.Add(time.Hour)), "EE/shared-params.xml.metadata": `{"configurationVersion":"6","expirationDate":null}`})

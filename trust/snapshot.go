@@ -70,14 +70,19 @@ func (s *snapshot) endpoints(provider ident.Client, server *ident.Server, at tim
 }
 
 func (s *snapshot) serverOf(cert *x509.Certificate, at time.Time) (ident.Server, error) {
+	expired := ""
 	for _, name := range s.names {
-		if i, err := s.of(name, at); err == nil {
-			if server, err := i.ServerOf(cert); err == nil {
-				return server, nil
-			}
+		i, err := s.of(name, at)
+		if err != nil {
+			expired += "; instance " + name + " has expired"
+			continue
+		}
+		if server, err := i.ServerOf(cert); err == nil {
+			return server, nil
 		}
 	}
-	return ident.Server{}, refuse(authFailed, "certificate %s is not registered for any security server of %d instances", ocsp.Name(cert), len(s.names))
+	return ident.Server{}, refuse(authFailed, "certificate %s is not registered for any security server of %d instances%s",
+		ocsp.Name(cert), len(s.names), expired)
 }
 
 func (s *snapshot) verifyAuth(chain []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time) error {
