@@ -359,3 +359,33 @@ func TestUnsignedPeer(t *testing.T) {
 		t.Error("the service was called")
 	}
 }
+
+// TestWordsOfOthers: outcomes, which are logged, hold the words of security servers and not those of services, and no
+// information system chooses our fault codes freely.
+func TestWordsOfOthers(t *testing.T) {
+	fault := &soap.Fault{Code: "Server.ServerProxy.Own", String: "the diagnosis of Mari Maasikas"}
+	bed := testbed.New(t, testbed.Options{Route: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/xml")
+		w.WriteHeader(http.StatusInternalServerError)
+		w.Write(fault.Bytes())
+	})})
+	_, answer := post(t, bed, "text/xml", bytes.NewReader(testbed.Envelope(header(), "echo", "")))
+	if got := faultCode(t, answer); got != fault.Code {
+		t.Errorf("got %q", got)
+	}
+	post(t, bed, "text/xml", bytes.NewReader(testbed.Envelope(with("nowhere"), "nowhere", "")))
+	for _, o := range bed.Outcomes() {
+		if o.Err == nil || strings.Contains(o.Err.Error(), "Mari") {
+			t.Errorf("%s: %v", o.Fault, o.Err)
+		}
+		if strings.HasSuffix(o.Fault, "unknown_service") && !strings.Contains(o.Err.Error(), "nowhere") {
+			t.Errorf("%s: %v", o.Fault, o.Err)
+		}
+	}
+	for _, code := range []string{"a\nb", "a b", strings.Repeat("x", 1000), ""} {
+		_, answer := post(t, bed, "text/xml", bytes.NewReader((&soap.Fault{Code: code}).Bytes()))
+		if got := faultCode(t, answer); got != "client.fault" {
+			t.Errorf("code %.20q: got %.100q", code, got)
+		}
+	}
+}

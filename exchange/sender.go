@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -223,10 +224,10 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 
 // told says what a fault of the other side was, for the log. The words of a service are content and stay out of it.
 func told(m *wire.Message) error {
-	if strings.HasPrefix(strings.ToLower(m.FaultCode), "server.") {
-		return errors.New(m.FaultString)
+	if m.ServiceFault {
+		return errors.New("the service answered with a fault of its own")
 	}
-	return errors.New("the service answered with a fault of its own")
+	return errors.New(m.FaultString)
 }
 
 // answers compares the requestHash of a response with the digest of the request's envelope.
@@ -271,8 +272,15 @@ func refuseFault(envelope io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return wire.Errorf(strings.ToLower(fault.Code), "the request is a fault")
+	code := strings.ToLower(fault.Code)
+	if !faultCode.MatchString(code) {
+		code = "fault"
+	}
+	return wire.Errorf(code, "the request is a fault")
 }
+
+// faultCode is what an information system's fault code must look like to become part of ours.
+var faultCode = regexp.MustCompile(`^[[:graph:]]{1,128}$`)
 
 // maxFaultRequest is what is read of a fault that comes as a request.
 const maxFaultRequest = 64 << 10

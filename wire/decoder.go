@@ -222,6 +222,7 @@ func (s *slots) soap(part *multipart.Part) error {
 		if s.Place == AtReceiver {
 			return At(s.Place, Errorf("missing_soap", "the peer sent a fault where a request belongs"))
 		}
+		s.m.ServiceFault = true
 		return s.parcel.fault(env, s.m)
 	}
 	if s.parcel.outer.Type == "multipart/related" {

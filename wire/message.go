@@ -22,8 +22,9 @@ type Message struct {
 	Signature *crypto.Signature
 
 	// FaultCode is not empty if the message is a fault, or ended in one; Parts is empty then, and nothing is signed.
-	FaultCode   string
-	FaultString string
+	FaultCode    string
+	FaultString  string
+	ServiceFault bool // the fault is that of the service, not of the security server
 
 	contentType string
 	faultOffset int64
