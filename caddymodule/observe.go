@@ -27,11 +27,11 @@ func observed(r *http.Request, service *error) *http.Request {
 func note(r *http.Request, o exchange.Outcome, service *error) {
 	fields := []zap.Field{
 		zap.String("xroad_role", o.Role),
-		zap.String("xroad_client", clientText(o.Client)),
-		zap.String("xroad_service", serviceText(o.Service)),
-		zap.String("xroad_id", o.MessageID),
-		zap.String("xroad_peer", o.Peer),
-		zap.String("xroad_fault", o.Fault),
+		zap.String("xroad_client", brief(clientText(o.Client))),
+		zap.String("xroad_service", brief(serviceText(o.Service))),
+		zap.String("xroad_id", brief(o.MessageID)),
+		zap.String("xroad_peer", brief(o.Peer)),
+		zap.String("xroad_fault", brief(o.Fault)),
 	}
 	extra, _ := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	placeholders, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -51,11 +51,23 @@ func note(r *http.Request, o exchange.Outcome, service *error) {
 	if entry == nil {
 		return
 	}
-	fields = append(fields, zap.String("request_id", o.RequestID), zap.String("remote", r.RemoteAddr), zap.Error(o.Err))
+	fields = append(fields, zap.String("request_id", o.RequestID), zap.String("remote", r.RemoteAddr))
+	if o.Err != nil {
+		fields = append(fields, zap.String("error", brief(o.Err.Error())))
+	}
 	if service != nil {
 		fields = append(fields, zap.NamedError("service_error", *service))
 	}
 	entry.Write(fields...)
+}
+
+// brief cuts what strangers have written.
+func brief(text string) string {
+	const most = 512 // octets
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // ours are the causes of faults that need the operator of this security server.

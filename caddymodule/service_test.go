@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -112,6 +113,8 @@ func TestNote(t *testing.T) {
 				"peer": "DEV/GOV/0000/ss2", "fault": ""}},
 		{"early fault", exchange.Outcome{Role: "receive", Fault: "server.serverproxy.access_denied", Err: errors.New("no")},
 			map[string]string{"role": "receive", "id": "", "client": "", "service": "", "peer": "", "fault": "server.serverproxy.access_denied"}},
+		{"long values", exchange.Outcome{Role: "send", MessageID: strings.Repeat("ä", 100_000), Fault: strings.Repeat("x", 100_000), Err: errors.New(strings.Repeat("y", 100_000))},
+			map[string]string{"id": strings.Repeat("ä", 256) + "…", "fault": strings.Repeat("x", 512) + "…"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := peerRequest()
