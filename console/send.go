@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -87,6 +88,12 @@ func send(ctx context.Context, cmd *cobra.Command, address, file string, o sendO
 
 	m := newMessage(envelope, o.mtom, attachments...)
 	resp, err := post(ctx, cmd.ErrOrStderr(), address, m, quoted(o.action))
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%w: is this the address of a sending security server, and does it run?", err)
+	}
 	if err != nil {
 		return err
 	}

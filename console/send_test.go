@@ -173,6 +173,16 @@ func TestSendToSomethingElse(t *testing.T) {
 	}
 }
 
+func TestSendToNobody(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	dir := files(t, "request.xml", string(envelope(demoService, "4711", "")))
+	r := fairway(t.Context(), "", "send", s.URL, filepath.Join(dir, "request.xml"))
+	if r.err == nil || !strings.Contains(r.stderr, "refused") || !strings.Contains(r.stderr, "does it run?") {
+		t.Errorf("error %v, stderr %q", r.err, r.stderr)
+	}
+}
+
 func TestSendMissingFile(t *testing.T) {
 	r := fairway(t.Context(), "", "send", "http://127.0.0.1:1", filepath.Join(t.TempDir(), "request.xml"))
 	if r.err == nil || !strings.Contains(r.stderr, "request.xml") {
