@@ -93,6 +93,7 @@ func (s *Server) open() (_ *openServer, err error) {
 	}()
 
 	x := &exchange.SecurityServer{ID: s.id, Local: s.local, Services: s.transports[1], Clock: time.Now}
+	x.Report = func(err error) { caddy.Log().Named("xroad").Warn(err.Error(), zap.String("server", s.String())) }
 	h := Host{
 		Name: s.name, ID: s.id, Members: s.members(), Storage: s.storage, Clock: x.Clock, Neighbours: s.registered(),
 	}

@@ -310,7 +310,7 @@ func TestSpoolFull(t *testing.T) {
 	bed := testbed.New(t, testbed.Options{Spool: func(s spool.Store) spool.Store { return fullStore{s, &full} }})
 	full.Store(true)
 	_, answer := post(t, bed, relatedType, bytes.NewReader(message()))
-	if got := faultCode(t, answer); got != "server.serverproxy.service_failed.io_error" && got != "server.clientproxy.logging_failed" {
+	if got := faultCode(t, answer); got != "server.serverproxy.io_error" && got != "server.clientproxy.logging_failed" {
 		t.Errorf("got %q\n%s", got, answer)
 	}
 	full.Store(false)

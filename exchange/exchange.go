@@ -35,6 +35,8 @@ type SecurityServer struct {
 	// Services carries requests to the "to" of services over plain HTTP and HTTPS; its TLS settings are not used.
 	Services *http.Transport
 	Clock    func() time.Time
+	// Report is told what goes wrong in the background, such as an OCSP responder that does not answer. It may be nil.
+	Report func(error)
 
 	statuses *statuses
 	signers  *signers

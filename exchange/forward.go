@@ -119,6 +119,10 @@ func (l *listening) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
+// serviceIdle is how long a connection to a service is kept without use: less than the five seconds after which many
+// services close theirs, for a request that meets the closing is lost.
+const serviceIdle = 4 * time.Second
+
 // backends keeps the connections to services. It is safe for concurrent use.
 type backends struct {
 	plain *http.Transport
@@ -129,6 +133,7 @@ type backends struct {
 func newBackends(base *http.Transport) *backends {
 	plain := base.Clone()
 	plain.DisableCompression = true
+	plain.IdleConnTimeout = serviceIdle
 	return &backends{plain: plain, tls: make(map[*Service]*http.Transport)}
 }
 

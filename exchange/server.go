@@ -24,7 +24,7 @@ func (s *SecurityServer) Start(ctx context.Context) error {
 	} else if server != s.ID {
 		return fmt.Errorf("our authentication certificate is that of security server %s, not of %s", server, s.ID)
 	}
-	s.statuses = newStatuses(s.Trust, s.Clock)
+	s.statuses = newStatuses(s.Trust, s.Clock, s.Report)
 	s.signers = newSigners(s)
 	s.backends = newBackends(s.Services)
 	s.statuses.keep(auth.Leaf)

@@ -19,11 +19,12 @@ const retryStatus = 60 * time.Second
 // statuses keeps the OCSP responses of our own certificates fresh, in the background, so that no message waits for a
 // responder. It is safe for concurrent use.
 type statuses struct {
-	trust trust.Store
-	clock func() time.Time
-	ctx   context.Context
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	trust  trust.Store
+	clock  func() time.Time
+	report func(error)
+	ctx    context.Context
+	stop   context.CancelFunc
+	work   sync.WaitGroup
 
 	mu   sync.Mutex
 	kept map[string]*ownStatus
@@ -48,8 +49,11 @@ func (o *ownStatus) younger(age time.Duration, now time.Time) []byte {
 	return o.der
 }
 
-func newStatuses(store trust.Store, clock func() time.Time) *statuses {
-	s := &statuses{trust: store, clock: clock, kept: make(map[string]*ownStatus)}
+func newStatuses(store trust.Store, clock func() time.Time, report func(error)) *statuses {
+	if report == nil {
+		report = func(error) {}
+	}
+	s := &statuses{trust: store, clock: clock, report: report, kept: make(map[string]*ownStatus)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -80,6 +84,9 @@ func (s *statuses) refresh(o *ownStatus) {
 		wait := max(s.trust.Freshness()/2, time.Second)
 		if _, err := s.fetch(s.ctx, o, wait); err != nil {
 			wait = min(wait, retryStatus)
+			if s.ctx.Err() == nil {
+				s.report(fmt.Errorf("no OCSP response for our certificate %q; trying again in %s: %w", o.cert.Subject, wait, err))
+			}
 		}
 		select {
 		case <-s.ctx.Done():

@@ -81,7 +81,7 @@ func (d *Decoder) decode(ctx context.Context, in Incoming, check func(*Message) 
 		return err
 	}
 	m.entry = entry
-	p := &parcel{entry: entry, digest: d.Digest, hash: d.Digest.New()}
+	p := &parcel{entry: entry, place: d.Place, digest: d.Digest, hash: d.Digest.New()}
 	if outer.Type == "text/xml" && d.Place == AtSender {
 		return d.bareFault(in, p, m)
 	}
@@ -296,6 +296,7 @@ func whole(r io.Reader, limit int) ([]byte, error) {
 // between the delimiters of the original Content-Type, or the bare envelope.
 type parcel struct {
 	entry  spool.Entry
+	place  Place                 // whose spool it is
 	outer  multipart.ContentType // of the original message
 	writer *multipart.Writer     // nil: a bare envelope
 	guard  *multipart.Guard      // looks for the original boundary inside the parts
@@ -348,7 +349,7 @@ func (p *parcel) add(name string, h multipart.Header, octets io.Reader, m *Messa
 	}
 	p.hash.Reset()
 	offset := p.entry.Size()
-	n, err := io.Copy(&watched{w, p.hash, p.guard}, octets)
+	n, err := io.Copy(&watched{w, p.place, p.hash, p.guard}, octets)
 	if err == nil && p.guard != nil {
 		err = p.guard.End()
 	}
@@ -402,6 +403,7 @@ func (p *parcel) fault(env *soap.Envelope, m *Message) error {
 // watched writes a part to the spool, to its hash and past the guard.
 type watched struct {
 	w     io.Writer
+	place Place
 	hash  hash.Hash
 	guard *multipart.Guard
 }
@@ -413,5 +415,6 @@ func (t *watched) Write(b []byte) (int, error) {
 		}
 	}
 	t.hash.Write(b)
-	return t.w.Write(b)
+	n, err := t.w.Write(b)
+	return n, At(t.place, err) // a spool without room is nobody else's mistake
 }

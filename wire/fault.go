@@ -101,8 +101,11 @@ func Fault(err error, detail string) *soap.Fault {
 	return &soap.Fault{Code: Code(err), String: told(err), Detail: detail}
 }
 
-// told returns the words of err for others, who need not know where our files lie.
+// told returns the words of err for others, who need know neither what we were reading nor where our files lie.
 func told(err error) string {
+	if p := (*placed)(nil); errors.As(err, &p) {
+		err = p.err
+	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return "a file of this security server: " + path.Op + ": " + path.Err.Error()
 	}
