@@ -41,12 +41,17 @@ func load(file string) (*Key, error) {
 	if ext != ".p12" && ext != ".pfx" {
 		return ParsePEM(data)
 	}
-	password, err := readSecret(strings.TrimSuffix(file, ext) + ".pass")
+	passwordFile := strings.TrimSuffix(file, ext) + ".pass"
+	password, err := readSecret(passwordFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading its password: %w", err)
 	}
 	first, _, _ := bytes.Cut(password, []byte("\n"))
-	return parsePKCS12(data, strings.TrimSuffix(string(first), "\r"))
+	key, err := parsePKCS12(data, strings.TrimSuffix(string(first), "\r"))
+	if errors.Is(err, pkcs12.ErrIncorrectPassword) {
+		return nil, fmt.Errorf("%w: it belongs in the first line of %s", err, filepath.Base(passwordFile))
+	}
+	return key, err
 }
 
 // LoadDir reads every *.pem and *.p12 of a folder, in order of name. Files others may read are refused. A file that
