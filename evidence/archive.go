@@ -3,7 +3,6 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,54 +10,64 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sort"
 	"sync"
-
-	"github.com/caddy-fairway/fairway/ident"
 )
 
 // archive is a folder of segments and how it is read. One who writes and one who only reads both have one.
+//
+// Of a segment that others follow it keeps only a summary in memory, and opens files only while it reads in them.
 type archive struct {
-	root *os.Root
+	root   *os.Root
+	writes bool // and may make indexes
 
 	mu       sync.RWMutex
 	segments []*segment // ascending
+
+	indexing sync.Mutex // held while an index is made again
+	spare    *live      // the latest that was made so,
+	spareOf  *segment   // and of what
 }
 
-// load reads the segments that the folder holds and the archive does not. The one that was the last so far is read to
-// its end first. The archive's lock must be held, or nobody else must know the archive.
+// load reads what the folder holds and the archive does not, and forgets what it holds no more. The segment that was
+// the last so far is read to its end first. The archive's lock must be held, or nobody else must know the archive.
 func (a *archive) load(mode scanMode) error {
 	entries, err := fs.ReadDir(a.root.FS(), ".")
 	if err != nil {
 		return err
 	}
 	var numbers []uint64
-	newest := uint64(0)
-	if n := len(a.segments); n > 0 {
-		newest = a.segments[n-1].number
-	}
 	for _, e := range entries {
-		if n := numberOf(e.Name()); n > newest && e.Type().IsRegular() {
+		if n := numberOf(e.Name()); n > 0 && e.Type().IsRegular() {
 			numbers = append(numbers, n)
 		}
 	}
 	slices.Sort(numbers)
-	if newest > 0 {
-		if err := a.scan(a.segments[len(a.segments)-1], len(numbers) == 0, mode); err != nil {
+	if n := len(numbers); n > 0 {
+		if _, stub, _ := a.preamble(numbers[n-1]); stub {
+			numbers = numbers[:n-1] // its maker crashed, or is about to write it
+		}
+	}
+	a.segments = slices.DeleteFunc(a.segments, func(s *segment) bool {
+		_, there := slices.BinarySearch(numbers, s.number)
+		return !there
+	})
+	if n := len(a.segments); n > 0 {
+		was := a.segments[n-1]
+		i, _ := slices.BinarySearch(numbers, was.number)
+		numbers = numbers[i+1:]
+		if err := a.catchUp(was, len(numbers) == 0, mode); err != nil {
 			return err
 		}
 	}
 	for i, n := range numbers {
 		isLast := i == len(numbers)-1
-		s, stub, err := a.preamble(n)
-		if stub && isLast {
-			return nil // its maker crashed, or is about to write it
+		s, _, err := a.preamble(n)
+		if !a.writes && errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
 		}
 		if err == nil {
-			if len(a.segments) > 0 && s.first < a.segments[len(a.segments)-1].next() {
-				err = errors.New("its records have numbers of earlier ones")
-			} else {
-				err = a.scan(s, isLast, mode)
-			}
+			err = a.learn(s, isLast, mode)
 		}
 		if err != nil {
 			return fmt.Errorf("reading "+segmentName+": %w", n, err)
@@ -86,10 +95,41 @@ func (a *archive) preamble(number uint64) (s *segment, stub bool, err error) {
 // isStub reports whether a segment's file is there and holds nothing but a preamble, or less.
 func (a *archive) isStub(number uint64) bool {
 	info, err := a.root.Lstat(fmt.Sprintf(segmentName, number))
-	return err == nil && info.Size() <= preambleSize
+	return err == nil && info.Mode().IsRegular() && info.Size() <= preambleSize
 }
 
-func (a *archive) scan(s *segment, isLast bool, mode scanMode) error {
+// learn finds out what is in a segment that follows those that are known: from its index, where others follow it.
+func (a *archive) learn(s *segment, isLast bool, mode scanMode) error {
+	if n := len(a.segments); n > 0 && s.first < a.segments[n-1].known().Next {
+		return errors.New("its records have numbers of earlier ones")
+	}
+	if isLast {
+		s.live = s.newLive()
+		return a.catchUp(s, true, mode)
+	}
+	v, err := a.open(s)
+	if err != nil {
+		return err
+	}
+	s.sealed = *v.known()
+	return v.close()
+}
+
+// catchUp reads on in the segment that was the last. Where others follow it now, its entries are let go.
+func (a *archive) catchUp(s *segment, isLast bool, mode scanMode) error {
+	if !isLast {
+		mode = scanSealed
+	}
+	if err := a.scan(s, s.live, mode); err != nil {
+		return err
+	}
+	if !isLast {
+		s.sealed, s.live = s.live.summary, nil
+	}
+	return nil
+}
+
+func (a *archive) scan(s *segment, l *live, mode scanMode) error {
 	f, err := a.root.Open(s.name())
 	if err != nil {
 		return err
@@ -99,127 +139,268 @@ func (a *archive) scan(s *segment, isLast bool, mode scanMode) error {
 	if err != nil {
 		return err
 	}
-	if !isLast {
-		mode = scanSealed
-	}
-	if err := s.scan(f, info.Size(), mode); err != nil {
+	if err := s.scan(l, f, info.Size(), mode); err != nil {
 		return err
 	}
-	if !isLast && s.end < info.Size() {
-		s.damaged = append(s.damaged, DamageError{s.name(), s.end, info.Size()})
+	if mode == scanSealed && l.End < l.Size {
+		l.Damaged = append(l.Damaged, DamageError{s.name(), l.End, l.Size})
 	}
 	return nil
 }
 
+// look returns a view of the records of a segment, which the caller closes.
+func (a *archive) look(s *segment) (view, error) {
+	a.mu.RLock()
+	if s.live != nil {
+		defer a.mu.RUnlock()
+		return s.live.snapshot(), nil
+	}
+	a.mu.RUnlock()
+	return a.open(s)
+}
+
+// open opens the index of a segment, which it makes again where it must.
+func (a *archive) open(s *segment) (view, error) {
+	v, err := openIndex(a.root, s)
+	if errors.Is(err, errIndex) {
+		return a.relook(s)
+	}
+	return v, err
+}
+
+// relook makes the index of a segment again, from its records.
+func (a *archive) relook(s *segment) (view, error) {
+	a.indexing.Lock()
+	defer a.indexing.Unlock()
+	if a.spareOf == s && !a.writes {
+		return a.spare, nil
+	}
+	l := s.newLive()
+	if err := a.scan(s, l, scanSealed); err != nil {
+		return nil, err
+	}
+	a.spare, a.spareOf = l, s
+	if a.writes {
+		writeIndex(a.root, s, l) // where that fails, it is tried again the next time
+	}
+	return l.snapshot(), nil
+}
+
+// Get implements Store.Get.
 func (a *archive) Get(ctx context.Context, number uint64) (*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
 	}
-	s, e, ok := a.locate(number)
-	if !ok {
+	s, w, err := a.fetch(number)
+	if errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("%w: %d", ErrNotFound, number)
 	}
-	return a.read(s, e)
-}
-
-// locate finds the entry of a number.
-func (a *archive) locate(number uint64) (*segment, entry, bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	i, exact := slices.BinarySearchFunc(a.segments, number, func(s *segment, n uint64) int { return cmp.Compare(s.first, n) })
-	if !exact {
-		i--
-	}
-	// An empty segment may share its first number with the one after it.
-	for ; i >= 0 && i < len(a.segments) && a.segments[i].first <= number; i++ {
-		s := a.segments[i]
-		if n, ok := slices.BinarySearchFunc(s.entries, number, func(e entry, n uint64) int { return cmp.Compare(e.number, n) }); ok {
-			return s, s.entries[n], true
-		}
-	}
-	return nil, entry{}, false
-}
-
-func (a *archive) Find(ctx context.Context, q Query) iter.Seq2[*Record, error] {
-	return func(yield func(*Record, error) bool) {
-		a.mu.RLock()
-		segments := slices.Clone(a.segments)
-		a.mu.RUnlock()
-		for _, s := range segments {
-			a.mu.RLock()
-			entries, damaged := s.candidates(q), s.damaged
-			a.mu.RUnlock()
-			for _, e := range entries {
-				if !e.matches(q) {
-					continue
-				}
-				if err := ctx.Err(); err != nil {
-					yield(nil, fmt.Errorf("evidence: searching: %w", err))
-					return
-				}
-				r, err := a.read(s, e)
-				if err == nil && q.RequestID != "" && r.RequestID != text(q.RequestID) {
-					continue
-				}
-				if !yield(r, err) {
-					return
-				}
-			}
-			for i := range damaged {
-				if !yield(nil, &damaged[i]) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// matches looks at what the entry tells; ids are looked up before.
-func (e entry) matches(q Query) bool {
-	if !q.From.IsZero() && e.time.Before(q.From) || !q.To.IsZero() && !e.time.Before(q.To) {
-		return false
-	}
-	return q.Member.IsZero() || belongs(e.client.Value(), q) || belongs(e.provider.Value(), q)
-}
-
-func belongs(c ident.Client, q Query) bool {
-	return c == q.Member || c.MemberOf() == q.Member
-}
-
-func (a *archive) read(s *segment, e entry) (*Record, error) {
-	r, err := a.readFrom(s, e)
 	if err != nil {
-		return nil, fmt.Errorf("evidence: reading record %d from %s: %w", e.number, s.name(), err)
+		return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
 	}
-	return r, nil
+	return w.record(a.opener(s, w)), nil
 }
 
-func (a *archive) readFrom(s *segment, e entry) (*Record, error) {
-	f, err := s.file(a.root)
+// fetch reads the record of a number. ErrNotFound: there is none.
+func (a *archive) fetch(number uint64) (*segment, *whole, error) {
+	s := a.holder(number)
+	if s == nil {
+		return nil, nil, ErrNotFound
+	}
+	v, err := a.look(s)
+	for again := false; err == nil; again = true {
+		var w *whole
+		if w, err = a.fetchFrom(s, v, number); err == nil {
+			return s, w, v.close()
+		}
+		v.close()
+		if _, inMemory := v.(*live); again || inMemory || !doubtful(err) {
+			break
+		}
+		v, err = a.relook(s)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotFound // the segment is gone
+	}
+	return nil, nil, err
+}
+
+// doubtful reports whether an error may come of an index that is wrong.
+func doubtful(err error) bool { return errors.Is(err, errIndex) || errors.Is(err, errNotWhole) }
+
+func (a *archive) fetchFrom(s *segment, v view, number uint64) (*whole, error) {
+	i, err := search(v, func(e entry) bool { return e.number >= number })
 	if err != nil {
 		return nil, err
 	}
+	if i == v.known().Entries {
+		return nil, ErrNotFound
+	}
+	e, err := v.entry(i)
+	if err != nil {
+		return nil, err
+	}
+	if e.number != number {
+		return nil, ErrNotFound
+	}
+	f, err := a.root.Open(s.name())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return s.read(f, e)
+}
+
+// holder returns the segment that has the record of a number, if any has.
+func (a *archive) holder(number uint64) *segment {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	i := sort.Search(len(a.segments), func(i int) bool { return a.segments[i].first > number })
+	if i == 0 {
+		return nil
+	}
+	return a.segments[i-1]
+}
+
+// read reads the record of an entry.
+func (s *segment) read(f *os.File, e entry) (*whole, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	h, err := readHead(f, e.at, info.Size(), s.mark)
-	if err != nil {
-		return nil, err
+	if err == nil && h.number != e.number {
+		err = fmt.Errorf("%w: it has number %d", errNotWhole, h.number)
 	}
-	j, documents, err := h.read(f, s.mark)
-	if err != nil {
-		return nil, err
+	var w *whole
+	if err == nil {
+		w, err = h.read(f, s.mark)
 	}
-	return h.record(j, documents, f), nil
+	if err != nil {
+		return nil, fmt.Errorf("reading record %d from %s: %w", e.number, s.name(), err)
+	}
+	return w, nil
 }
 
-func (a *archive) closeSegments() error {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	var errs []error
-	for _, s := range a.segments {
-		errs = append(errs, s.close())
+// opener returns what opens the file in which the contents of a record are.
+func (a *archive) opener(s *segment, w *whole) func() (*os.File, error) {
+	name := s.name()
+	if w.outside != 0 {
+		name = (&outsider{a.root, s.number, w.outside}).name()
 	}
-	return errors.Join(errs...)
+	return func() (*os.File, error) { return a.root.Open(name) }
+}
+
+// Find implements Store.Find.
+func (a *archive) Find(ctx context.Context, q Query) iter.Seq2[*Record, error] {
+	q.MessageID, q.RequestID = text(q.MessageID), text(q.RequestID)
+	return func(yield func(*Record, error) bool) {
+		a.mu.RLock()
+		segments := slices.Clone(a.segments)
+		a.mu.RUnlock()
+		for _, s := range segments {
+			err := a.findIn(ctx, s, q, yield)
+			if errors.Is(err, errStop) {
+				return
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !yield(nil, fmt.Errorf("evidence: searching: %w", err)) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+var errStop = errors.New("no more is wanted")
+
+// findIn finds in one segment.
+func (a *archive) findIn(ctx context.Context, s *segment, q Query, yield func(*Record, error) bool) error {
+	v, err := a.look(s)
+	if err != nil {
+		return err
+	}
+	defer func() { v.close() }()
+	f, err := a.root.Open(s.name())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, trusted := v.(*live)
+	upTo := uint64(0) // what has been looked at
+	for again := true; again; {
+		again = false
+		for e, err := range candidates(v, s.mark, q) {
+			if err == nil && e.number <= upTo {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var w *whole
+			if err == nil {
+				w, err = s.read(f, e)
+			}
+			if err != nil && !trusted && doubtful(err) {
+				again, trusted = true, true
+				break
+			}
+			upTo = e.number
+			var r *Record
+			if err == nil {
+				r = w.record(a.opener(s, w))
+			} else {
+				err = fmt.Errorf("evidence: searching: %w", err)
+			}
+			if (err != nil || q.selects(r)) && !yield(r, err) {
+				return errStop
+			}
+		}
+		if again {
+			made, err := a.relook(s)
+			if err != nil {
+				return err
+			}
+			v.close()
+			v = made
+		}
+	}
+	for _, d := range v.known().Damaged {
+		if !yield(nil, &d) {
+			return errStop
+		}
+	}
+	return nil
+}
+
+// candidates yields the entries among which those that the query selects are.
+func candidates(v view, m mark, q Query) iter.Seq2[entry, error] {
+	of := m.hashClient(q.Member)[0]
+	return func(yield func(entry, error) bool) {
+		if v.known().outOf(q) {
+			return
+		}
+		var with []int
+		var err error
+		n := v.known().Entries
+		switch {
+		case q.MessageID != "":
+			with, err = v.withID(messageID, m.hash(messageID, q.MessageID))
+			n = len(with)
+		case q.RequestID != "":
+			with, err = v.withID(requestID, m.hash(requestID, q.RequestID))
+			n = len(with)
+		}
+		if err != nil {
+			yield(entry{}, err)
+			return
+		}
+		for i := range n {
+			if with != nil {
+				i = with[i]
+			}
+			e, err := v.entry(i)
+			if (err != nil || e.may(q, of)) && !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ package evidence
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -22,11 +23,11 @@ const firstSegment = "00000001.evidence"
 // A segment that ends at any octet opens, holds exactly the records that were whole, and takes new ones.
 func TestCrashAtAnyOctet(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir, rotateSize)
+	s := openAt(t, dir, segmentSize)
 	ends := []int64{preambleSize}
 	for n := range 2 {
 		put(t, s, small(fmt.Sprint(n)))
-		ends = append(ends, s.disk.last.end)
+		ends = append(ends, s.disk.last.live.End)
 	}
 	s.Close()
 	whole, err := os.ReadFile(filepath.Join(dir, firstSegment))
@@ -61,7 +62,7 @@ func TestCrashAtAnyOctet(t *testing.T) {
 			}
 			expect(t, reader, records)
 			reader.Close()
-			s := openAt(t, copied, rotateSize)
+			s := openAt(t, copied, segmentSize)
 			expect(t, s, records)
 			if info, err := os.Stat(path); err != nil || info.Size() != ends[records] {
 				t.Errorf("what is torn is still there: %d octets, want %d (%v)", info.Size(), ends[records], err)
@@ -69,7 +70,7 @@ func TestCrashAtAnyOctet(t *testing.T) {
 			if size%5 == 0 {
 				put(t, s, small(fmt.Sprint(records)))
 				s.Close()
-				s = openAt(t, copied, rotateSize)
+				s = openAt(t, copied, segmentSize)
 				expect(t, s, records+1)
 			}
 			s.Close()
@@ -84,11 +85,11 @@ func TestCrashAtAnyOctet(t *testing.T) {
 // damaged, it cannot be told from a torn one.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir, rotateSize)
+	s := openAt(t, dir, segmentSize)
 	ends := []int64{preambleSize}
 	for n := range 3 {
 		put(t, s, small(fmt.Sprint(n)))
-		ends = append(ends, s.disk.last.end)
+		ends = append(ends, s.disk.last.live.End)
 	}
 	s.Close()
 	whole, err := os.ReadFile(filepath.Join(dir, firstSegment))
@@ -103,7 +104,7 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(path, changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openShared(copied, rotateSize)
+		s, err := openShared(copied, segmentSize)
 		if at < preambleSize {
 			if err == nil {
 				t.Errorf("octet %d: a damaged preamble is taken", at)
@@ -152,7 +153,7 @@ func TestDamage(t *testing.T) {
 // A message that contains a record, however perfect, does not become one when the octets before it are damaged.
 func TestRecordInsideAMessage(t *testing.T) {
 	forged := t.TempDir()
-	s := openAt(t, forged, rotateSize)
+	s := openAt(t, forged, segmentSize)
 	for range 10 {
 		put(t, s, small("forged"))
 	}
@@ -162,15 +163,15 @@ func TestRecordInsideAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	put(t, s, keeping("true", octets))
 	put(t, s, keeping("torn", octets))
 	s.Close()
 	path := filepath.Join(dir, firstSegment)
-	if err := os.Truncate(path, s.disk.last.end-1); err != nil {
+	if err := os.Truncate(path, s.disk.last.live.End-1); err != nil {
 		t.Fatal(err)
 	}
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	defer s.Close()
 	if got := ids(t, s, Query{}); !slices.Equal(got, []string{"true"}) {
 		t.Errorf("found %q", got)
@@ -180,9 +181,9 @@ func TestRecordInsideAMessage(t *testing.T) {
 // A record that stands there again, or out of order, is none.
 func TestRecordAgain(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir, rotateSize)
+	s := openAt(t, dir, segmentSize)
 	put(t, s, small("0"))
-	end := s.disk.last.end
+	end := s.disk.last.live.End
 	put(t, s, small("1"))
 	s.Close()
 	path := filepath.Join(dir, firstSegment)
@@ -193,13 +194,13 @@ func TestRecordAgain(t *testing.T) {
 	if err := os.WriteFile(path, append(whole, whole[preambleSize:end]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	expect(t, s, 2)
 	s.Close()
 	if err := os.WriteFile(path, slices.Concat(whole[:preambleSize], whole[end:], whole[preambleSize:end]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	defer s.Close()
 	if got := ids(t, s, Query{}); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("found %q", got)
@@ -208,16 +209,8 @@ func TestRecordAgain(t *testing.T) {
 
 // A file that its writer cuts between the look at its size and the reading ends earlier, and that is all.
 func TestCutWhileReading(t *testing.T) {
-	s, preamble := newSegment(1, 1)
-	b, h, err := encode(&Record{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.number = 1
-	h.seal(b, s.mark)
-	if b, err = newContents(nil).appendTo(b); err != nil {
-		t.Fatal(err)
-	}
+	s, preamble := newSegment(1, 1, link{})
+	b := written(t, s, 1, link{}, &Record{})
 	whole := slices.Concat(preamble, b)
 	for _, mode := range []scanMode{scanSealed, scanLast, scanLive} {
 		for size := preambleSize; size <= len(whole); size++ {
@@ -225,11 +218,12 @@ func TestCutWhileReading(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.scan(bytes.NewReader(whole[:size]), int64(len(whole)+100), mode); err != nil {
+			l := s.newLive()
+			if err := s.scan(l, bytes.NewReader(whole[:size]), int64(len(whole)+100), mode); err != nil {
 				t.Errorf("mode %d, cut at %d: %v", mode, size, err)
 			}
-			if mode != scanSealed && len(s.entries) > 0 != (size == len(whole)) {
-				t.Errorf("mode %d, cut at %d: %d records", mode, size, len(s.entries))
+			if mode != scanSealed && l.Entries > 0 != (size == len(whole)) {
+				t.Errorf("mode %d, cut at %d: %d records", mode, size, l.Entries)
 			}
 		}
 	}
@@ -284,12 +278,12 @@ func TestRotation(t *testing.T) {
 func TestCrashAtRotation(t *testing.T) {
 	for size := range preambleSize + 1 {
 		dir := t.TempDir()
-		s := openAt(t, dir, rotateSize)
+		s := openAt(t, dir, segmentSize)
 		for n := range 3 {
 			put(t, s, small(fmt.Sprint(n)))
 		}
 		s.Close()
-		_, preamble := newSegment(2, 4)
+		_, preamble := newSegment(2, 4, link{})
 		if err := os.WriteFile(filepath.Join(dir, "00000002.evidence"), preamble[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -298,14 +292,14 @@ func TestCrashAtRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, reader, 3)
-		s = openAt(t, dir, rotateSize)
+		s = openAt(t, dir, segmentSize)
 		expect(t, s, 3)
 		put(t, s, small("3"))
 		expect(t, s, 4)
 		expect(t, reader, 4)
 		reader.Close()
 		s.Close()
-		s = openAt(t, dir, rotateSize)
+		s = openAt(t, dir, segmentSize)
 		expect(t, s, 4)
 		s.Close()
 	}
@@ -320,7 +314,7 @@ func TestRefusesWhatIsNotItsOwn(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "00000002.evidence"), make([]byte, 1000), 0o600)
 		}},
 		{"a damaged preamble before others", func(dir string) error {
-			_, preamble := newSegment(2, 100)
+			_, preamble := newSegment(2, 100, link{})
 			return errors.Join(os.WriteFile(filepath.Join(dir, "00000002.evidence"), preamble, 0o600),
 				os.Truncate(filepath.Join(dir, firstSegment), 10))
 		}},
@@ -330,7 +324,7 @@ func TestRefusesWhatIsNotItsOwn(t *testing.T) {
 		}},
 	} {
 		dir := t.TempDir()
-		s := openAt(t, dir, rotateSize)
+		s := openAt(t, dir, segmentSize)
 		put(t, s, small("0"))
 		s.Close()
 		if err := c.spoil(dir); err != nil {
@@ -361,7 +355,7 @@ func TestNumbersAfterSegmentsWereTakenAway(t *testing.T) {
 	for _, name := range names[:4] {
 		os.Remove(filepath.Join(dir, name))
 	}
-	_, preamble := newSegment(6, 6)
+	_, preamble := newSegment(6, 6, link{})
 	os.Remove(filepath.Join(dir, names[4]))
 	if err := os.WriteFile(filepath.Join(dir, "00000006.evidence"), preamble, 0o600); err != nil {
 		t.Fatal(err)
@@ -377,20 +371,8 @@ func TestNumbersAfterSegmentsWereTakenAway(t *testing.T) {
 
 // FuzzSegment opens a segment of arbitrary octets behind a true preamble.
 func FuzzSegment(f *testing.F) {
-	s, preamble := newSegment(1, 1)
-	record := func(number uint64, r *Record) []byte {
-		b, h, err := encode(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		h.number = number
-		h.seal(b, s.mark)
-		if b, err = newContents(r.Parts).appendTo(b); err != nil {
-			f.Fatal(err)
-		}
-		return b
-	}
-	one, two := record(1, small("1")), record(2, keeping("2", []byte("octets")))
+	s, preamble := newSegment(1, 1, link{})
+	one, two := written(f, s, 1, link{}, small("1")), written(f, s, 2, link{1}, keeping("2", []byte("octets")))
 	f.Add([]byte(nil))
 	f.Add(one)
 	f.Add(slices.Concat(one, two))
@@ -410,22 +392,21 @@ func FuzzSegment(f *testing.F) {
 			}
 			// The marks of the seeds are those of another run of the fuzzer; whatever begins the input is the mark.
 			copy(s.mark[:], b)
-			if err := s.scan(file, file.Size(), mode); err != nil {
+			l := s.newLive()
+			if err := s.scan(l, file, file.Size(), mode); err != nil {
 				t.Fatal(err)
 			}
-			if s.end > file.Size() {
-				t.Fatalf("ends at %d of %d", s.end, file.Size())
+			if l.End > file.Size() {
+				t.Fatalf("ends at %d of %d", l.End, file.Size())
 			}
-			for _, e := range s.entries {
+			for _, e := range l.entries {
 				h, err := readHead(file, e.at, file.Size(), s.mark)
 				if err != nil {
 					t.Fatal(err)
 				}
-				j, documents, err := h.read(file, s.mark)
-				if err != nil {
+				if _, err := h.read(file, s.mark); err != nil {
 					t.Fatal(err)
 				}
-				drain(t, h.record(j, documents, file))
 			}
 		}
 	})
@@ -433,43 +414,65 @@ func FuzzSegment(f *testing.F) {
 
 // FuzzHeader reads a record whose JSON and lengths are arbitrary and whose digest is right.
 func FuzzHeader(f *testing.F) {
-	b, h, err := encode(keeping("2", []byte("octets")))
+	d, err := encode(keeping("2", []byte("octets")))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b[headSize:headSize+h.header], uint16(h.documents), uint64(h.contents))
+	f.Add(d.frame[headSize:headSize+d.head.header], uint16(d.documents), uint64(d.contents))
 	f.Add([]byte(`{"documents":[1,-1,0],"parts":[{"size":9223372036854775807,"kept":true},{"size":2,"kept":true}]}`), uint16(0), uint64(1))
 	f.Add([]byte(`{"documents":[0,0,0],"parts":[{"digest":"SHA-1"}]}`), uint16(0), uint64(1<<63))
 	f.Add([]byte(`null`), uint16(0), uint64(0))
+	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, json []byte, documents uint16, contents uint64) {
 		var m mark
 		h := head{number: 1, header: int64(len(json)), documents: int64(documents), contents: int64(contents)}
 		n := headSize + len(json) + int(documents)
 		b := make([]byte, n+digestSize+int(min(contents, 1000))+checkSize)
 		copy(b[headSize:], json)
-		h.seal(b[:n+digestSize], m)
+		h.body = sha256.Sum256(b[headSize:n])
+		(&draft{head: h, frame: b}).seal(m)
 		file := bytes.NewReader(b)
 		h, err := readHead(file, 0, file.Size(), m)
 		if err != nil {
 			return
 		}
-		j, found, err := h.read(file, m)
+		w, err := h.read(file, m)
 		if err != nil {
 			return
 		}
-		r := h.record(j, found, file)
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := w.record(func() (*os.File, error) { return os.Open(path) })
 		kept := drain(t, r)
 		if signature := len(r.Signature.XML) + len(r.Signature.HashChainResult) + len(r.Signature.HashChain); signature != int(documents) || kept != int64(contents) {
 			t.Errorf("the record has %d and %d octets, its head tells %d and %d", signature, kept, documents, contents)
 		}
-		again, _, err := encode(r)
+		again, err := encode(r)
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		if _, err := h.decode(again[headSize : len(again)-digestSize-int(documents)]); err != nil {
+		if _, err := h.decode(again.frame[headSize : len(again.frame)-digestSize-int(documents)]); err != nil {
 			t.Errorf("what was read and written cannot be read: %v", err)
 		}
 	})
+}
+
+// written returns a record as it stands in a segment.
+func written(t testing.TB, s *segment, number uint64, previous link, r *Record) []byte {
+	t.Helper()
+	w, err := encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.number, w.previous = number, previous
+	w.seal(s.mark)
+	b, err := newContents(r.Parts).appendTo(w.frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func drain(t *testing.T, r *Record) (kept int64) {

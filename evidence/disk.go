@@ -4,20 +4,15 @@ package evidence
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
 	"os"
 )
 
-const (
-	rotateSize = 256 << 20 // a segment of this size is the last no more
-	readAhead  = 256 << 10 // contents up to this size are read before the writer's turn comes
-	copySize   = 256 << 10
-)
+// segmentRecords is how many records a segment has before the next begins: those of the last one have entries in
+// memory, of some 60 octets each.
+const segmentRecords = 1 << 17
 
 // output is the open file of the last segment.
 type output interface {
@@ -29,7 +24,8 @@ type output interface {
 
 // disk is the one writer of a folder. How a record becomes durable:
 //
-//	Put        its turn: pwrite the record behind the last one; join the next commit; end of turn
+//	Put        large contents: to a file of their own, and fsync;
+//	           its turn: pwrite the record behind the last one; join the next commit; end of turn
 //	committer  take all who joined; fsync; wake them
 //
 // So an idle committer syncs at once, and all who come during a sync share the next one. A record that cannot be
@@ -40,20 +36,22 @@ type disk struct {
 	folder  os.FileInfo
 	release func() error // gives the folder back
 	rotate  int64
-	handles int // guarded by held
+	create  func(name string) (outputFile, error) // a file of contents
+	handles int                                   // guarded by held
 
 	turn   chan struct{} // of capacity 1: who has sent into it may use the fields below
 	closed bool
 	out    output
-	last   *segment
+	last   *segment // and what is in it may be read then
 
-	commits commits
+	commits   commits
+	caretaker caretaker
 }
 
 // openDisk takes hold of a folder that exists. It takes over root.
 func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
-	d := &disk{archive: archive{root: root}, rotate: rotate, turn: make(chan struct{}, 1)}
-	d.release = root.Close
+	d := &disk{archive: archive{root: root, writes: true}, rotate: rotate, turn: make(chan struct{}, 1)}
+	d.release, d.create = root.Close, d.createFile
 	defer func() {
 		if err != nil {
 			d.release()
@@ -73,8 +71,11 @@ func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
 	if err := d.load(scanLast); err != nil {
 		return nil, err
 	}
+	if err := d.tidy(); err != nil {
+		return nil, err
+	}
 	if n := len(d.segments); n == 0 {
-		err = d.beginSegment(1, 1)
+		err = d.beginSegment(1, 1, link{})
 	} else {
 		err = d.resume(d.segments[n-1])
 	}
@@ -82,50 +83,60 @@ func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
 		return nil, err
 	}
 	d.commits.start()
+	d.caretaker.start(d)
 	return d, nil
 }
 
 // resume goes on with the last segment of an earlier process: it cuts off a torn record and makes the rest durable.
 // Where that process did not come to write a segment it had created, that one is begun instead.
 func (d *disk) resume(s *segment) error {
-	if d.isStub(s.number + 1) {
-		return d.beginSegment(s.number+1, s.next())
-	}
+	l := s.live
 	f, err := d.root.OpenFile(s.name(), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Truncate(s.end), f.Sync()); err != nil {
+	if err := errors.Join(f.Truncate(l.End), f.Sync(), d.tidyContents(s, f)); err != nil {
 		f.Close()
 		return err
 	}
+	l.Size = l.End
+	if d.isStub(s.number + 1) {
+		f.Close()
+		if err := d.beginSegment(s.number+1, l.Next, l.Head); err != nil {
+			return err
+		}
+		return d.settle(s)
+	}
 	d.out, d.last = f, s
-	d.commits.begins(place{s.number, s.end})
+	d.commits.begins(place{s.number, l.End})
 	return nil
 }
 
 // beginSegment makes a new last segment, durably.
-func (d *disk) beginSegment(number, first uint64) error {
+func (d *disk) beginSegment(number, first uint64, previous link) error {
 	if number > segmentNumber {
 		return errors.New("there is no name for another segment")
 	}
-	s, preamble := newSegment(number, first)
+	s, preamble := newSegment(number, first, previous)
 	if d.isStub(number) {
 		if err := d.root.Remove(s.name()); err != nil {
 			return err
 		}
+	}
+	if err := makeContentsFolder(d.root, number); err != nil {
+		return err
 	}
 	f, err := d.root.OpenFile(s.name(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteAt(preamble, 0)
-	if err := errors.Join(err, f.Sync(), syncFolder(d.root)); err != nil {
+	if err := errors.Join(err, f.Sync(), syncFolder(d.root, ".")); err != nil {
 		f.Close()
 		d.root.Remove(s.name())
 		return err
 	}
-	d.commits.begins(place{s.number, s.end})
+	d.commits.begins(place{s.number, s.live.End})
 	if d.out != nil {
 		d.out.Close()
 	}
@@ -137,90 +148,94 @@ func (d *disk) beginSegment(number, first uint64) error {
 }
 
 // put implements Store.Put.
-func (d *disk) put(ctx context.Context, r *Record) (func() error, error) {
-	frame, h, err := encode(r)
-	if err != nil {
-		return nil, err
-	}
-	j, err := h.decode(frame[headSize : headSize+h.header]) // what a reader will find
+func (d *disk) put(ctx context.Context, r *Record) (_ func() error, err error) {
+	w, err := encode(r)
 	if err != nil {
 		return nil, err
 	}
 	contents := newContents(r.Parts)
-	if h.contents <= readAhead {
-		if frame, err = contents.appendTo(frame); err != nil {
-			return nil, err
-		}
+	var apart *outsider
+	if w.contents <= inside {
+		w.frame, err = contents.appendTo(w.frame)
+	} else {
+		apart, err = d.writeOutside(ctx, contents)
 	}
+	if err != nil {
+		return nil, err
+	}
+	number, wait, err := d.append(ctx, w, apart)
+	if err != nil {
+		if apart != nil && d.commits.failure() == nil {
+			apart.remove() // where that fails too, the next to open removes it
+		}
+		return nil, err
+	}
+	r.Number = number
+	return wait, nil
+}
+
+func (d *disk) lastNumber() uint64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.segments[len(d.segments)-1].number
+}
+
+// append writes a record that is encoded, in its turn. Where its contents are apart, they come along.
+func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number uint64, wait func() error, err error) {
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return 0, nil, ctx.Err()
 	}
 	if d.closed {
-		return nil, os.ErrClosed
+		return 0, nil, os.ErrClosed
 	}
 	if err := d.commits.failure(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	if h.end() > d.rotate-d.last.end && d.last.end > preambleSize {
+	if apart != nil {
+		w.outside = apart.id
+	}
+	if l := d.last.live; l.Entries > 0 && (w.end() > d.rotate-l.End || l.Entries >= segmentRecords) {
 		if err := d.nextSegment(); err != nil {
-			return nil, fmt.Errorf("beginning a segment: %w", err)
+			return 0, nil, fmt.Errorf("beginning a segment: %w", err)
 		}
 	}
-	h.at, h.number = d.last.end, d.last.next()
-	h.seal(frame, d.last.mark)
-	if err := d.write(ctx, h, frame, contents); err != nil {
-		if undo := d.out.Truncate(h.at); undo != nil {
+	if apart != nil && apart.segment != d.last.number {
+		if err := apart.moveTo(d.last.number); err != nil {
+			return 0, nil, err
+		}
+	}
+	l := d.last.live
+	w.at, w.number, w.previous = l.End, l.Next, l.Head
+	digest := w.seal(d.last.mark)
+	if _, err := d.out.WriteAt(w.frame, w.at); err != nil {
+		if undo := d.out.Truncate(w.at); undo != nil {
 			d.commits.fail(fmt.Errorf("cutting off half a record: %w", undo))
 		}
-		return nil, err
+		return 0, nil, err
 	}
 	d.mu.Lock()
-	d.last.add(h, j)
+	l.add(d.last.mark, w.head, w.header, digest)
 	d.mu.Unlock()
-	r.Number = h.number
-	return d.commits.join(ctx, d.out, place{d.last.number, h.end()}), nil
+	return w.number, d.commits.join(ctx, d.out, place{d.last.number, w.end()}), nil
 }
 
 // nextSegment makes all that was written durable and goes on in a new file.
 func (d *disk) nextSegment() error {
-	if err := d.commits.sync(d.out, place{d.last.number, d.last.end}); err != nil {
+	l := d.last.live
+	if err := d.commits.sync(d.out, place{d.last.number, l.End}); err != nil {
 		return err
 	}
-	return d.beginSegment(d.last.number+1, d.last.next())
-}
-
-// write puts a record at its place: the frame, then the contents that are not in it.
-func (d *disk) write(ctx context.Context, h head, frame []byte, c *contents) error {
-	if _, err := d.out.WriteAt(frame, h.at); err != nil {
+	if err := d.beginSegment(d.last.number+1, l.Next, l.Head); err != nil {
 		return err
 	}
-	if c.done {
-		return nil
-	}
-	buffer := make([]byte, copySize)
-	at := h.at + int64(len(frame))
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := c.Read(buffer)
-		if _, err := d.out.WriteAt(buffer[:n], at); err != nil {
-			return err
-		}
-		at += int64(n)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	d.caretaker.call()
+	return nil
 }
 
 // close ends the writer: what was written becomes durable, or is cut off where that failed.
@@ -228,92 +243,10 @@ func (d *disk) close() error {
 	d.turn <- struct{}{}
 	d.closed = true
 	<-d.turn
+	d.caretaker.stop()
 	err := d.commits.stop()
 	if err != nil {
 		d.out.Truncate(d.commits.synced.at)
 	}
-	return errors.Join(err, d.out.Close(), d.closeSegments(), d.release())
-}
-
-// contents reads the kept parts of a record, one after the other, and after them their checksum. It ends in an error
-// where a part has not the octets that its size tells.
-type contents struct {
-	parts []Part
-	left  int64 // of the first part
-	sum   hash.Hash32
-	done  bool // the checksum was read
-}
-
-func newContents(parts []Part) *contents {
-	c := &contents{parts: parts, sum: crc32.New(castagnoli)}
-	c.left = c.size()
-	return c
-}
-
-func (c *contents) size() int64 {
-	if len(c.parts) > 0 && c.parts[0].Content != nil {
-		return c.parts[0].Size
-	}
-	return 0
-}
-
-// Read implements io.Reader. b must have room for the checksum.
-func (c *contents) Read(b []byte) (n int, err error) {
-	for len(c.parts) > 0 && c.left == 0 {
-		if err := c.finish(); err != nil {
-			return 0, err
-		}
-	}
-	if len(c.parts) == 0 {
-		c.done = true
-		return len(binary.BigEndian.AppendUint32(b[:0], c.sum.Sum32())), io.EOF
-	}
-	n, err = io.ReadFull(c.parts[0].Content, b[:min(int64(len(b)), c.left)])
-	c.sum.Write(b[:n])
-	c.left -= int64(n)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = fmt.Errorf("it ends %d octets early: %w", c.left, io.ErrUnexpectedEOF)
-	}
-	return n, c.failed(err)
-}
-
-// finish sees that the first part is at its end and goes on to the next.
-func (c *contents) finish() error {
-	if r := c.parts[0].Content; r != nil {
-		var more [1]byte
-		n, err := io.ReadFull(r, more[:])
-		if n > 0 {
-			err = errors.New("it has more octets than its size tells")
-		}
-		if err != io.EOF {
-			return c.failed(err)
-		}
-	}
-	c.parts = c.parts[1:]
-	c.left = c.size()
-	return nil
-}
-
-func (c *contents) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("reading part %s: %w", c.parts[0].Name, err)
-}
-
-// appendTo reads all of it.
-func (c *contents) appendTo(b []byte) ([]byte, error) {
-	for {
-		if cap(b)-len(b) < checkSize {
-			b = append(b, make([]byte, checkSize)...)[:len(b)]
-		}
-		n, err := c.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err == io.EOF {
-			return b, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	return errors.Join(err, d.out.Close(), d.release())
 }

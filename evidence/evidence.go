@@ -45,8 +45,9 @@ type Part struct {
 	Sum         []byte
 	Size        int64
 	// Content is the part's octets, or nil where only the digest is kept.
-	// Put reads it to its end before it returns, and refuses one that does not have Size octets; Get returns one that
-	// may be read until the Store is closed. Its digest is not computed again: who needs to be sure compares it.
+	// Put reads it to its end before it returns, and refuses one that has no digest, or not Size octets. Get and Find
+	// return one that may be read until the Store is closed, or the record removed; each reading opens its file, so it
+	// is done in large pieces or by io.Copy. Its digest is not computed again: who needs to be sure compares it.
 	Content io.Reader
 }
 
@@ -69,6 +70,10 @@ type Store interface {
 	// Find yields the records that the query selects, oldest first. An error does not end the search, unless it is
 	// that of ctx: a *DamageError, say, tells where records may be missing, and others follow.
 	Find(ctx context.Context, q Query) iter.Seq2[*Record, error]
+	// Check reads all records and follows their links: every record names the one before it, so that one that was
+	// removed, changed, added or moved is noticed. Its error is a *BreakError with the first number where they break;
+	// the report tells what is whole until there. Time-stamps are judged by verify, and left unjudged where it is nil.
+	Check(ctx context.Context, verify VerifyToken) (*Report, error)
 	// Close makes everything durable and frees the files. It may be called again.
 	Close() error
 }

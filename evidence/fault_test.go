@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,11 +63,32 @@ func (o *badOutput) Truncate(size int64) error {
 }
 
 func openBad(t *testing.T, dir string) (*shared, *badOutput) {
-	s := openAt(t, dir, rotateSize)
+	s := openAt(t, dir, segmentSize)
 	bad := &badOutput{output: s.disk.out}
 	bad.room.Store(1 << 40)
 	s.disk.out = bad
+	create := s.disk.create
+	s.disk.create = func(name string) (outputFile, error) {
+		f, err := create(name)
+		return &badFile{outputFile: f, of: bad}, err
+	}
 	return s, bad
+}
+
+// badFile is a file of contents on the same disk.
+type badFile struct {
+	outputFile
+	of *badOutput
+}
+
+func (f *badFile) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), max(f.of.room.Load(), 0))
+	f.of.room.Add(-int64(len(p)))
+	if n < int64(len(p)) {
+		n, _ := f.outputFile.Write(p[:n])
+		return n, &os.PathError{Op: "write", Path: "contents", Err: syscall.ENOSPC}
+	}
+	return f.outputFile.Write(p)
 }
 
 // Where the disk is full nothing of the record is left, and when there is room again the store goes on.
@@ -79,8 +101,8 @@ func TestFullDisk(t *testing.T) {
 		{"the head fits", 10, headSize},
 		{"all but one octet", 10, -1},
 		{"large, nothing fits", 1 << 20, 0},
-		{"large, the header fits", 1 << 20, 1000},
 		{"large, a part of the contents fits", 1 << 20, 500_000},
+		{"large, the contents fit", 1 << 20, 1<<20 + checkSize},
 		{"large, all but one octet", 1 << 20, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,29 +112,39 @@ func TestFullDisk(t *testing.T) {
 			bad.room.Store(int64(c.room))
 			r := keeping("bad", make([]byte, c.size))
 			if c.room < 0 {
-				_, h, err := encode(r)
+				w, err := encode(r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				bad.room.Store(h.end() + int64(c.room))
+				bad.room.Store(w.end() + int64(c.room)) // in one file or in two
 			}
 			_, err := s.Put(t.Context(), r)
 			if e := (*Error)(nil); !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &e) {
 				t.Fatalf("Put = %v, want no space", err)
 			}
-			if info, err := s.disk.last.file(s.disk.root); err != nil {
-				t.Error(err)
-			} else if st, _ := info.Stat(); st.Size() != s.disk.last.end {
-				t.Errorf("the segment has %d octets, its records %d", st.Size(), s.disk.last.end)
+			if info, err := os.Stat(filepath.Join(dir, firstSegment)); err != nil || info.Size() != s.disk.last.live.End {
+				t.Errorf("the segment has %d octets, its records %d (%v)", info.Size(), s.disk.last.live.End, err)
 			}
+			expectFiles(t, dir, 0)
 			expect(t, s, 1)
 			bad.room.Store(1 << 40)
 			put(t, s, small("1"))
+			put(t, s, keeping("2", make([]byte, 1<<20)))
 			s.Close()
-			s = openAt(t, dir, rotateSize)
-			expect(t, s, 2)
+			s = openAt(t, dir, segmentSize)
+			expect(t, s, 3)
+			expectFiles(t, dir, 1)
 			s.Close()
 		})
+	}
+}
+
+// expectFiles counts the files of contents.
+func expectFiles(t *testing.T, dir string, want int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.contents", "*"))
+	if err != nil || len(files) != want {
+		t.Errorf("there are %d files of contents, want %d: %q, %v", len(files), want, files, err)
 	}
 }
 
@@ -132,7 +164,7 @@ func TestFullDiskThatCannotBeCut(t *testing.T) {
 		t.Errorf("the next Put = %v", err)
 	}
 	s.Close()
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	expect(t, s, 1)
 	put(t, s, small("1"))
 	expect(t, s, 2)
@@ -187,7 +219,7 @@ func TestSyncFails(t *testing.T) {
 	if err := s.Close(); !errors.Is(err, broken) {
 		t.Errorf("Close: %v", err)
 	}
-	s = openAt(t, dir, rotateSize)
+	s = openAt(t, dir, segmentSize)
 	expect(t, s, 2)
 	put(t, s, small("2"))
 	expect(t, s, 3)
@@ -308,7 +340,7 @@ func TestTurnDoesNotCome(t *testing.T) {
 
 // A large content that is cancelled on its way is cut off.
 func TestCancelledInBetween(t *testing.T) {
-	s := openAt(t, t.TempDir(), rotateSize)
+	s := openAt(t, t.TempDir(), segmentSize)
 	put(t, s, small("0"))
 	ctx, cancel := context.WithCancel(t.Context())
 	r := keeping("large", make([]byte, 4<<20))
@@ -335,7 +367,7 @@ func (c *callAfter) Read(b []byte) (int, error) {
 }
 
 func TestPutRefuses(t *testing.T) {
-	s := openAt(t, t.TempDir(), rotateSize)
+	s := openAt(t, t.TempDir(), segmentSize)
 	for name, spoil := range map[string]func(*Record){
 		"an unknown digest":   func(r *Record) { r.Parts[0].Digest = 77 },
 		"too long an id":      func(r *Record) { r.MessageID = string(bytes.Repeat([]byte("x"), maxHeader)) },
@@ -380,8 +412,8 @@ func TestReadWhileWriting(t *testing.T) {
 					return
 				}
 				if n%5 == w { // one that fails on its way
-					bad := keeping("bad", make([]byte, readAhead+5000))
-					bad.Parts[0].Content = io.LimitReader(bad.Parts[0].Content, readAhead)
+					bad := keeping("bad", make([]byte, inside+5000))
+					bad.Parts[0].Content = io.LimitReader(bad.Parts[0].Content, inside)
 					if _, err := s.Put(t.Context(), bad); err == nil {
 						t.Error("a bad record is taken")
 					}

@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -24,18 +26,24 @@ import (
 //	mark       16  the segment's own random octets
 //	lengths    16  of the header (4), the documents (4) and the contents (8)
 //	number      8
+//	previous   32  the digest of the record before, wherever that is: so they are linked
+//	outside     8  the file that has the contents, see outside.go; 0: they follow below
 //	header         JSON
 //	documents      the signature, its hash chain result, its hash chain
-//	digest     32  SHA-256 of all before: what this record says, whether contents are kept or not
+//	digest     32  SHA-256 of all before the header and of the SHA-256 of header and documents
 //	contents       the kept parts, one after the other
-//	check       4  CRC-32C of the contents, to know a whole record from a torn one; their own digests are in the header
+//	check       4  CRC-32C of the contents, to know a whole record from a torn one
+//
+// The digest is what this record says, whether contents are kept or not, for the header has those of the parts. The
+// links can thus be followed without reading any content.
 //
 // The mark tells a record from anything that a message may contain: nobody outside knows it, so no content can pass
 // for a record when the octets around it are damaged.
 const (
 	markSize   = 16
-	headSize   = markSize + 4 + 4 + 8 + 8
-	digestSize = sha256.Size
+	headSize   = markSize + 4 + 4 + 8 + 8 + linkSize + 8
+	linkSize   = sha256.Size
+	digestSize = linkSize
 	checkSize  = 4
 
 	maxHeader    = 16 << 20 // some 60,000 attachments
@@ -49,25 +57,68 @@ var errNotWhole = errors.New("no whole record")
 
 type mark [markSize]byte
 
+// link is the digest of a record, by which the next one names it.
+type link [linkSize]byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (l link) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, l[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *link) UnmarshalText(b []byte) error {
+	if hex.DecodedLen(len(b)) != linkSize {
+		return fmt.Errorf("a digest of %d characters", len(b))
+	}
+	_, err := hex.Decode(l[:], b)
+	return err
+}
+
 // head is the beginning of a record, and where it lies.
 type head struct {
 	at                int64
 	number            uint64
+	previous          link
 	header, documents int64 // lengths
 	contents          int64
+	outside           fileID
+	body              [sha256.Size]byte // digest of header and documents, where it is known
 }
 
 func (h head) digestAt() int64   { return h.at + headSize + h.header + h.documents }
 func (h head) contentsAt() int64 { return h.digestAt() + digestSize }
-func (h head) end() int64        { return h.contentsAt() + h.contents + checkSize }
+
+// contentsIn returns where the contents begin in the file in which they are.
+func (h head) contentsIn() int64 {
+	if h.outside != 0 {
+		return 0
+	}
+	return h.contentsAt()
+}
+
+func (h head) end() int64 {
+	if h.outside != 0 {
+		return h.contentsAt()
+	}
+	return h.contentsAt() + h.contents + checkSize
+}
 
 // put writes the head into the first octets of b.
 func (h head) put(b []byte, m mark) {
 	copy(b, m[:])
-	binary.BigEndian.PutUint32(b[markSize:], uint32(h.header))
-	binary.BigEndian.PutUint32(b[markSize+4:], uint32(h.documents))
-	binary.BigEndian.PutUint64(b[markSize+8:], uint64(h.contents))
-	binary.BigEndian.PutUint64(b[markSize+16:], h.number)
+	b = b[markSize:]
+	binary.BigEndian.PutUint32(b, uint32(h.header))
+	binary.BigEndian.PutUint32(b[4:], uint32(h.documents))
+	binary.BigEndian.PutUint64(b[8:], uint64(h.contents))
+	binary.BigEndian.PutUint64(b[16:], h.number)
+	copy(b[24:], h.previous[:])
+	binary.BigEndian.PutUint64(b[24+linkSize:], uint64(h.outside))
+}
+
+// link returns the digest of the record with that head and body.
+func (h head) link(m mark) link {
+	var b [headSize + sha256.Size]byte
+	h.put(b[:], m)
+	copy(b[headSize:], h.body[:])
+	return sha256.Sum256(b[:])
 }
 
 // header is the JSON of a record. Identifiers are kept segment by segment, so that whatever was signed can be kept.
@@ -94,20 +145,19 @@ type headerPart struct {
 	Kept        bool   `json:"kept,omitempty"`
 }
 
-// encode returns a record up to its contents, with room for its mark, number and digest, which seal fills in.
-func encode(r *Record) ([]byte, head, error) {
-	var h head
-	j := header{
+// encode returns a draft of a record.
+func encode(r *Record) (*draft, error) {
+	j := &header{
 		Time: r.Time.UTC(), Role: text(r.Role), Response: r.Response,
 		RequestID: text(r.RequestID), MessageID: text(r.MessageID),
 		Client: clientSegments(r.Client), Service: serviceSegments(r.Service),
 		Peer: text(r.Peer), Fault: text(r.Fault),
-		Documents: [3]int64{int64(len(r.Signature.XML)), int64(len(r.Signature.HashChainResult)), int64(len(r.Signature.HashChain))},
-		Parts:     make([]headerPart, len(r.Parts)),
+		Parts: make([]headerPart, len(r.Parts)),
 	}
+	contents := int64(0)
 	for i, p := range r.Parts {
-		if p.Digest > crypto.SHA512 {
-			return nil, h, fmt.Errorf("part %s: unknown digest method %d", p.Name, uint8(p.Digest))
+		if p.Digest != 0 && !p.Digest.Known() {
+			return nil, fmt.Errorf("part %s: unknown digest method %d", p.Name, uint8(p.Digest))
 		}
 		j.Parts[i] = headerPart{
 			Name: text(p.Name), ContentType: text(p.ContentType), Digest: p.Digest.String(), Sum: p.Sum,
@@ -116,34 +166,70 @@ func encode(r *Record) ([]byte, head, error) {
 		if p.Content == nil {
 			continue
 		}
-		if p.Size < 0 || p.Size > math.MaxInt64/2-h.contents {
-			return nil, h, fmt.Errorf("part %s: impossible size %d", p.Name, p.Size)
+		if err := j.Parts[i].check(); err != nil {
+			return nil, err
 		}
-		h.contents += p.Size
+		if p.Size > maxContents-contents {
+			return nil, fmt.Errorf("part %s: impossible size %d", p.Name, p.Size)
+		}
+		contents += p.Size
+	}
+	return j.encode(contents, r.Signature.XML, r.Signature.HashChainResult, r.Signature.HashChain)
+}
+
+const maxContents = math.MaxInt64 / 2
+
+// check sees that a part that is kept can be proved.
+func (p *headerPart) check() error {
+	d := crypto.DigestByName(p.Digest)
+	switch {
+	case p.Size < 0:
+		return fmt.Errorf("part %s: impossible size %d", p.Name, p.Size)
+	case !d.Known() || len(p.Sum) != d.Size():
+		return fmt.Errorf("part %s is to be kept and has no digest", p.Name)
+	}
+	return nil
+}
+
+// draft is a record that is not written yet.
+type draft struct {
+	head
+	*header
+	frame []byte // up to its digest, perhaps with the contents behind; seal fills it in
+}
+
+func (j *header) encode(contents int64, documents ...[]byte) (*draft, error) {
+	h := head{contents: contents}
+	for i, d := range documents {
+		j.Documents[i] = int64(len(d))
+		h.documents += int64(len(d))
 	}
 	b, err := json.Marshal(j)
 	if err != nil {
-		return nil, h, err
+		return nil, err
 	}
 	h.header = int64(len(b))
-	h.documents = j.Documents[0] + j.Documents[1] + j.Documents[2]
 	if h.header > maxHeader || h.documents > maxDocuments {
-		return nil, h, fmt.Errorf("a header of %d and a signature of %d octets; the limits are %d and %d", h.header, h.documents, maxHeader, maxDocuments)
+		return nil, fmt.Errorf("a header of %d and documents of %d octets; the limits are %d and %d", h.header, h.documents, maxHeader, maxDocuments)
 	}
-	frame := make([]byte, headSize, h.end()-h.contents+min(h.contents, readAhead))
-	frame = append(frame, b...)
-	frame = append(frame, r.Signature.XML...)
-	frame = append(frame, r.Signature.HashChainResult...)
-	frame = append(frame, r.Signature.HashChain...)
-	return frame[:len(frame)+digestSize], h, nil
+	size := h.contentsAt() + checkSize
+	if contents <= inside {
+		size += contents
+	}
+	frame := append(make([]byte, headSize, size), b...)
+	for _, d := range documents {
+		frame = append(frame, d...)
+	}
+	h.body = sha256.Sum256(frame[headSize:])
+	return &draft{h, j, frame[:len(frame)+digestSize]}, nil
 }
 
-// seal completes what encode made.
-func (h head) seal(frame []byte, m mark) {
-	h.put(frame, m)
-	n := headSize + h.header + h.documents
-	sum := sha256.Sum256(frame[:n])
-	copy(frame[n:], sum[:])
+// seal fills in the head and the digest, which it returns.
+func (w *draft) seal(m mark) link {
+	w.put(w.frame, m)
+	sum := w.link(m)
+	copy(w.frame[w.digestAt()-w.at:], sum[:])
+	return sum
 }
 
 // readHead reads the head of a record at an offset of a segment of so many octets.
@@ -159,11 +245,14 @@ func readHead(f io.ReaderAt, at, size int64, m mark) (head, error) {
 	if mark(b[:markSize]) != m {
 		return h, fmt.Errorf("%w: another mark", errNotWhole)
 	}
-	h.header = int64(binary.BigEndian.Uint32(b[markSize:]))
-	h.documents = int64(binary.BigEndian.Uint32(b[markSize+4:]))
-	contents := binary.BigEndian.Uint64(b[markSize+8:])
-	h.number = binary.BigEndian.Uint64(b[markSize+16:])
-	if h.header > maxHeader || h.documents > maxDocuments || contents > math.MaxInt64/2 {
+	lengths := b[markSize:]
+	h.header = int64(binary.BigEndian.Uint32(lengths))
+	h.documents = int64(binary.BigEndian.Uint32(lengths[4:]))
+	contents := binary.BigEndian.Uint64(lengths[8:])
+	h.number = binary.BigEndian.Uint64(lengths[16:])
+	copy(h.previous[:], lengths[24:])
+	h.outside = fileID(binary.BigEndian.Uint64(lengths[24+linkSize:]))
+	if h.header > maxHeader || h.documents > maxDocuments || contents > maxContents {
 		return h, fmt.Errorf("%w: impossible lengths", errNotWhole)
 	}
 	if h.contents = int64(contents); h.end() > size {
@@ -172,22 +261,31 @@ func readHead(f io.ReaderAt, at, size int64, m mark) (head, error) {
 	return h, nil
 }
 
+// whole is a record but its contents, as it was read.
+type whole struct {
+	head
+	*header
+	papers []byte // the documents, one after the other
+	digest link
+}
+
 // read reads all of a record but its contents, and checks the digest.
-func (h head) read(f io.ReaderAt, m mark) (*header, []byte, error) {
-	frame := make([]byte, headSize+h.header+h.documents+digestSize)
-	if err := readAt(f, frame, h.at); err != nil {
-		return nil, nil, err
+func (h head) read(f io.ReaderAt, m mark) (*whole, error) {
+	b := make([]byte, h.header+h.documents+digestSize)
+	if err := readAt(f, b, h.at+headSize); err != nil {
+		return nil, err
 	}
-	h.put(frame, m) // the one that is judged is the one that was checked
-	n := len(frame) - digestSize
-	if sum := sha256.Sum256(frame[:n]); !bytes.Equal(sum[:], frame[n:]) {
-		return nil, nil, fmt.Errorf("%w: its digest does not match", errNotWhole)
+	n := len(b) - digestSize
+	h.body = sha256.Sum256(b[:n])
+	w := &whole{head: h, papers: b[h.header:n:n], digest: h.link(m)} // of the head that was judged
+	if !bytes.Equal(w.digest[:], b[n:]) {
+		return nil, fmt.Errorf("%w: its digest does not match", errNotWhole)
 	}
-	j, err := h.decode(frame[headSize : headSize+h.header])
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errNotWhole, err)
+	var err error
+	if w.header, err = h.decode(b[:h.header]); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotWhole, err)
 	}
-	return j, frame[headSize+h.header : n], nil
+	return w, nil
 }
 
 // decode reads the JSON, which must fit the lengths of the head.
@@ -208,7 +306,10 @@ func (h head) decode(b []byte) (*header, error) {
 		if !p.Kept {
 			continue
 		}
-		if p.Size < 0 || p.Size > rest {
+		if err := p.check(); err != nil {
+			return nil, err
+		}
+		if p.Size > rest {
 			return nil, errors.New("the contents do not fit their length")
 		}
 		rest -= p.Size
@@ -219,7 +320,7 @@ func (h head) decode(b []byte) (*header, error) {
 	return j, nil
 }
 
-// checkContents reads the contents and compares their checksum.
+// checkContents reads contents that are not outside and compares their checksum.
 func (h head) checkContents(f io.ReaderAt) error {
 	sum := crc32.New(castagnoli)
 	if h.contents > 0 {
@@ -238,23 +339,31 @@ func (h head) checkContents(f io.ReaderAt) error {
 	return nil
 }
 
-// record builds the Record, with contents that are read from f.
-func (h head) record(j *header, documents []byte, f io.ReaderAt) *Record {
+// document returns one of the documents, or nil.
+func (w *whole) document(i int) []byte {
+	at := int64(0)
+	for _, n := range w.Documents[:i] {
+		at += n
+	}
+	if n := w.Documents[i]; n > 0 {
+		return w.papers[at : at+n : at+n]
+	}
+	return nil
+}
+
+// record builds the Record, with contents that are read from the file that open opens.
+func (w *whole) record(open func() (*os.File, error)) *Record {
 	r := &Record{
-		Number: h.number, Time: j.Time, Role: j.Role, Response: j.Response,
-		RequestID: j.RequestID, MessageID: j.MessageID, Client: j.client(), Service: j.service(),
-		Peer: j.Peer, Fault: j.Fault,
+		Number: w.number, Time: w.Time, Role: w.Role, Response: w.Response,
+		RequestID: w.RequestID, MessageID: w.MessageID, Client: w.client(), Service: w.service(),
+		Peer: w.Peer, Fault: w.Fault,
+		Signature: crypto.Signature{XML: w.document(0), HashChainResult: w.document(1), HashChain: w.document(2)},
 	}
-	for i, to := range []*[]byte{&r.Signature.XML, &r.Signature.HashChainResult, &r.Signature.HashChain} {
-		if n := j.Documents[i]; n > 0 {
-			*to, documents = documents[:n:n], documents[n:]
-		}
-	}
-	at := h.contentsAt()
-	for _, p := range j.Parts {
+	at := w.contentsIn()
+	for _, p := range w.Parts {
 		part := Part{Name: p.Name, ContentType: p.ContentType, Digest: crypto.DigestByName(p.Digest), Sum: p.Sum, Size: p.Size}
 		if p.Kept {
-			part.Content = io.NewSectionReader(f, at, p.Size)
+			part.Content = &stored{open, at, p.Size}
 			at += p.Size
 		}
 		r.Parts = append(r.Parts, part)

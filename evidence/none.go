@@ -27,4 +27,6 @@ func (*none) Find(context.Context, Query) iter.Seq2[*Record, error] {
 	return func(func(*Record, error) bool) {}
 }
 
+func (*none) Check(context.Context, VerifyToken) (*Report, error) { return new(Report), nil }
+
 func (*none) Close() error { return nil }

@@ -22,17 +22,19 @@ import (
 // dir is created with mode 0700 where it is missing; one that everybody may write to is refused. Opening reads the
 // records that are there; a record at the end that a crash has left torn is cut off.
 //
-// Put keeps contents in the same file, one record after the other: a very large one delays the others. Where the disk
-// has no room, the error wraps that of the system, nothing of the record is left, and later records are tried anew.
+// Put writes small contents beside their record and large ones to a file of their own, and lets others write meanwhile.
+// Where the disk has no room, the error wraps that of the system, nothing of the record is left, and later records are tried anew.
 // Where making records durable fails, nobody knows what the disk holds: the store refuses every later Put, and so
 // does OpenDisk, until all stores of the folder have been closed.
 func OpenDisk(dir string) (Store, error) {
-	s, err := openShared(dir, rotateSize)
+	s, err := openShared(dir, segmentSize)
 	if err != nil {
 		return nil, &Error{"opening " + dir, err}
 	}
 	return s, nil
 }
+
+const segmentSize = 256 << 20 // a segment of this size is the last no more
 
 // held are the folders that this process writes to.
 var held struct {
@@ -96,7 +98,7 @@ func makeFolder(dir string) error {
 		return err
 	}
 	defer root.Close()
-	return syncFolder(root)
+	return syncFolder(root, ".")
 }
 
 // shared is one Store of those that write to a folder.
@@ -135,6 +137,13 @@ func (s *shared) Find(ctx context.Context, q Query) iter.Seq2[*Record, error] {
 		return only(errClosed)
 	}
 	return s.disk.Find(ctx, q)
+}
+
+func (s *shared) Check(ctx context.Context, verify VerifyToken) (*Report, error) {
+	if s.closed.Load() {
+		return new(Report), errClosed
+	}
+	return s.disk.Check(ctx, verify)
 }
 
 func (s *shared) Close() error {
@@ -191,6 +200,13 @@ func (r *reader) Find(ctx context.Context, q Query) iter.Seq2[*Record, error] {
 	return r.archive.Find(ctx, q)
 }
 
+func (r *reader) Check(ctx context.Context, verify VerifyToken) (*Report, error) {
+	if err := r.refresh(); err != nil {
+		return new(Report), err
+	}
+	return r.archive.Check(ctx, verify)
+}
+
 func (r *reader) refresh() error {
 	if r.closed.Load() {
 		return errClosed
@@ -207,7 +223,7 @@ func (r *reader) Close() error {
 	if r.closed.Swap(true) {
 		return nil
 	}
-	return errors.Join(r.closeSegments(), r.root.Close())
+	return r.root.Close()
 }
 
 var errClosed = fmt.Errorf("evidence: %w", os.ErrClosed)

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,7 +46,7 @@ func child(dir string) error {
 			for n := 0; ; n++ {
 				size := n % 2000
 				if n%50 == 7 {
-					size = readAhead + n
+					size = inside + n
 				}
 				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), w, n)
 				r := keeping(id, make([]byte, size))
@@ -83,11 +84,25 @@ func startChild(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
 	return c, lines
 }
 
-// Whenever a writer is killed, what it acknowledged is there.
+// rounds is how often the tests that kill writers do so; EVIDENCE_TEST_KILLS says another number.
+func rounds(t *testing.T) int {
+	text := os.Getenv("EVIDENCE_TEST_KILLS")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Whenever a writer is killed, what it acknowledged is there, whole and linked, and nothing is half there.
 func TestKilledWriter(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := make(map[uint64]string)
-	for range 20 {
+	kills := rounds(t)
+	for range kills {
 		c, lines := startChild(t, dir)
 		time.AfterFunc(time.Duration(rand.IntN(60))*time.Millisecond, func() { c.Process.Kill() })
 		for lines.Scan() {
@@ -103,21 +118,28 @@ func TestKilledWriter(t *testing.T) {
 		}
 		c.Wait()
 	}
-	s := openAt(t, dir, rotateSize)
+	s := openAt(t, dir, segmentSize)
 	found := make(map[uint64]string)
+	large := 0
 	for r, err := range s.Find(t.Context(), Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		found[r.Number] = r.MessageID
-		drain(t, r)
+		if drain(t, r) > inside {
+			large++
+		}
 	}
 	for number, id := range acknowledged {
 		if found[number] != id {
 			t.Errorf("record %d of %s was acknowledged, and there is %q", number, id, found[number])
 		}
 	}
-	t.Logf("%d records acknowledged, %d found", len(acknowledged), len(found))
+	if r, err := s.Check(t.Context(), nil); err != nil || r.Indexes != nil {
+		t.Errorf("Check = %+v, %v", r, err)
+	}
+	expectFiles(t, dir, large)
+	t.Logf("%d kills: %d records acknowledged, %d found, %d of them with large contents", kills, len(acknowledged), len(found), large)
 	if len(acknowledged) == 0 {
 		t.Error("nothing was acknowledged")
 	}
@@ -146,7 +168,7 @@ func TestAnotherProcessWrites(t *testing.T) {
 	r.Close()
 	c.Process.Kill()
 	c.Wait()
-	openAt(t, dir, rotateSize).Close()
+	openAt(t, dir, segmentSize).Close()
 }
 
 // Whatever the umask, nobody else can read.
@@ -155,7 +177,8 @@ func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "evidence")
 	s := openAt(t, dir, 1)
 	put(t, s, small("0"))
-	put(t, s, small("1"))
+	put(t, s, keeping("1", make([]byte, inside+1)))
+	s.Close()
 	err := filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -213,7 +236,7 @@ func TestShortWriteOfTheKernel(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Skip(err)
 	}
-	s := openAt(t, t.TempDir(), rotateSize)
+	s := openAt(t, t.TempDir(), segmentSize)
 	put(t, s, small("0"))
 	for _, size := range []int{100_000, 1_000_000} {
 		limit := old

@@ -10,54 +10,42 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"regexp"
 	"strconv"
-	"sync"
-	"time"
-	"unique"
-
-	"github.com/caddy-fairway/fairway/ident"
 )
 
 // A segment is a file of records in ascending order of their numbers, NNNNNNNN.evidence. Before the first stands
 //
-//	magic  8
-//	first  8  no record here has a smaller number
-//	mark  16  random
-//	check  4  CRC-32C of all before
+//	magic     8
+//	first     8  no record here has a smaller number
+//	previous 32  the digest of the last record of the segment before; zeros where there never was one
+//	mark     16  random
+//	check     4  CRC-32C of all before
 const (
-	magic         = "fairway\x01"
-	preambleSize  = 8 + 8 + markSize + checkSize
+	magic         = "fairway\x02"
+	preambleSize  = 8 + 8 + linkSize + markSize + checkSize
 	segmentName   = "%08d.evidence"
 	segmentNumber = 99999999 // the last one
 )
 
-var isSegment = regexp.MustCompile(`^([0-9]{8})\.evidence$`)
-
-// segment is one such file and what is known of it. Only file is safe without the lock of its archive.
+// segment is one such file. All but its fields below the line never change.
 type segment struct {
-	number uint64
-	first  uint64
-	mark   mark
-	end    int64 // of the last whole record
+	number   uint64
+	first    uint64
+	previous link
+	mark     mark
 
-	entries   []entry // ascending; what is in it never changes
-	messages  map[string][]int32
-	requests  map[string][]int32
-	damaged   []DamageError
-	opened    sync.Mutex
-	reader    *os.File
-	hasClosed bool
+	// With the lock of the archive:
+	sealed summary // where live is nil
+	live   *live
 }
 
-// entry is what is known of a record without reading it.
-type entry struct {
-	number   uint64
-	at       int64
-	time     time.Time
-	client   unique.Handle[ident.Client]
-	provider unique.Handle[ident.Client]
+// known returns what is known of its records together.
+func (s *segment) known() *summary {
+	if s.live != nil {
+		return &s.live.summary
+	}
+	return &s.sealed
 }
 
 // DamageError tells of octets in a file of evidence that should be records and are not: after damage to the disk, or
@@ -74,7 +62,9 @@ func (e *DamageError) Error() string {
 
 func (s *segment) name() string { return fmt.Sprintf(segmentName, s.number) }
 
-// numberOf returns the number of a segment by its file name, or 0.
+var isSegment = regexp.MustCompile(`^([0-9]{8})\.evidence$`)
+
+// numberOf returns the number of the segment that a file name tells, or 0.
 func numberOf(name string) uint64 {
 	m := isSegment.FindStringSubmatch(name)
 	if m == nil {
@@ -85,16 +75,19 @@ func numberOf(name string) uint64 {
 }
 
 // newSegment returns a segment without records, and its preamble.
-func newSegment(number, first uint64) (*segment, []byte) {
-	s := &segment{number: number, first: first, end: preambleSize}
+func newSegment(number, first uint64, previous link) (*segment, []byte) {
+	s := &segment{number: number, first: first, previous: previous}
 	rand.Read(s.mark[:])
-	b := append(make([]byte, 0, preambleSize), magic...)
+	s.live = s.newLive()
+	b := make([]byte, 0, preambleSize)
+	b = append(b, magic...)
 	b = binary.BigEndian.AppendUint64(b, first)
+	b = append(b, previous[:]...)
 	b = append(b, s.mark[:]...)
 	return s, binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// readPreamble begins a segment from its file. Its records are not known yet.
+// readPreamble returns the segment that a file begins. Its records are not known yet.
 func readPreamble(number uint64, f io.ReaderAt) (*segment, error) {
 	var b [preambleSize]byte
 	if err := readAt(f, b[:], 0); err != nil {
@@ -102,18 +95,12 @@ func readPreamble(number uint64, f io.ReaderAt) (*segment, error) {
 	}
 	n := preambleSize - checkSize
 	if string(b[:len(magic)]) != magic || binary.BigEndian.Uint32(b[n:]) != crc32.Checksum(b[:n], castagnoli) {
-		return nil, fmt.Errorf("%w: this is no file of evidence, or its beginning is damaged", errNotWhole)
+		return nil, fmt.Errorf("%w: this is no file of evidence of this version, or its beginning is damaged", errNotWhole)
 	}
-	first := binary.BigEndian.Uint64(b[len(magic):])
-	return &segment{number: number, first: first, mark: mark(b[len(magic)+8 : n]), end: preambleSize}, nil
-}
-
-// next returns the least number that a following record may have.
-func (s *segment) next() uint64 {
-	if n := len(s.entries); n > 0 {
-		return s.entries[n-1].number + 1
-	}
-	return s.first
+	s := &segment{number: number, first: binary.BigEndian.Uint64(b[len(magic):])}
+	copy(s.previous[:], b[len(magic)+8:])
+	copy(s.mark[:], b[n-markSize:])
+	return s, nil
 }
 
 // scanMode says how much scan believes.
@@ -125,17 +112,18 @@ const (
 	scanLive                   // the last one, perhaps being written
 )
 
-// scan adds the whole records from s.end to size. Octets between records that are no record are noted as damage;
-// what follows the last record is left alone, for it may be torn: s.end is before it.
-func (s *segment) scan(f io.ReaderAt, size int64, mode scanMode) error {
-	at := s.end
+// scan adds the whole records from l.End on. Octets between records that are no record are noted as damage; what
+// follows the last record is left alone, for it may be torn: l.End is before it.
+func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error {
+	l.Size = size
+	at := l.End
 	for at < size {
-		h, j, err := s.readRecord(f, at, size, mode != scanSealed)
-		if errors.Is(err, errNotWhole) && mode == scanLive && h.end() > size {
+		w, end, err := s.readRecord(l, f, at, size, mode != scanSealed)
+		if errors.Is(err, errNotWhole) && mode == scanLive && end > size {
 			break // most likely just being written
 		}
 		if errors.Is(err, errNotWhole) {
-			found, err := s.search(f, at+1, size)
+			found, err := s.search(l, f, at+1, size)
 			if err != nil {
 				return err
 			}
@@ -143,41 +131,41 @@ func (s *segment) scan(f io.ReaderAt, size int64, mode scanMode) error {
 				break
 			}
 			if mode == scanLive { // its writer may have cut off one record and written others meanwhile
-				if _, _, err := s.readRecord(f, at, size, true); err == nil {
+				if _, _, err := s.readRecord(l, f, at, size, true); err == nil {
 					continue
 				}
 			}
-			s.damaged = append(s.damaged, DamageError{s.name(), at, found})
-			at, s.end = found, found
+			l.Damaged = append(l.Damaged, DamageError{s.name(), at, found})
+			at, l.End = found, found
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		at = h.end()
-		s.add(h, j)
+		at = end
+		l.add(s.mark, w.head, w.header, w.digest)
 	}
 	return nil
 }
 
-// readRecord reads a record that may be the next.
-func (s *segment) readRecord(f io.ReaderAt, at, size int64, contents bool) (head, *header, error) {
+// readRecord reads a record that may be the next, and tells where it ends.
+func (s *segment) readRecord(l *live, f io.ReaderAt, at, size int64, contents bool) (w *whole, end int64, err error) {
 	h, err := readHead(f, at, size, s.mark)
 	if err != nil {
-		return h, nil, err
+		return nil, h.end(), err
 	}
-	if h.number < s.next() {
-		return h, nil, fmt.Errorf("%w: number %d again", errNotWhole, h.number)
+	if h.number < l.Next {
+		return nil, h.end(), fmt.Errorf("%w: number %d again", errNotWhole, h.number)
 	}
-	j, _, err := h.read(f, s.mark)
-	if err == nil && contents {
+	w, err = h.read(f, s.mark)
+	if err == nil && contents && h.outside == 0 {
 		err = h.checkContents(f)
 	}
-	return h, j, err
+	return w, h.end(), err
 }
 
-// search returns where the next whole record begins, or size.
-func (s *segment) search(f io.ReaderAt, at, size int64) (int64, error) {
+// search returns where the next whole record begins, or the end of the file.
+func (s *segment) search(l *live, f io.ReaderAt, at, size int64) (int64, error) {
 	window := make([]byte, min(copySize, size-at))
 	for size-at >= headSize {
 		b := window[:min(int64(len(window)), size-at)]
@@ -192,76 +180,11 @@ func (s *segment) search(f io.ReaderAt, at, size int64) (int64, error) {
 			continue
 		}
 		at += int64(i)
-		_, _, err := s.readRecord(f, at, size, true)
+		_, _, err := s.readRecord(l, f, at, size, true)
 		if err == nil || !errors.Is(err, errNotWhole) {
 			return at, err
 		}
 		at++
 	}
 	return size, nil
-}
-
-// add notes a record that is whole.
-func (s *segment) add(h head, j *header) {
-	if s.messages == nil {
-		s.messages, s.requests = make(map[string][]int32), make(map[string][]int32)
-	}
-	i := int32(len(s.entries))
-	s.entries = append(s.entries, entry{
-		number: h.number, at: h.at, time: j.Time,
-		client: unique.Make(j.client()), provider: unique.Make(j.service().Client),
-	})
-	if j.MessageID != "" {
-		s.messages[j.MessageID] = append(s.messages[j.MessageID], i)
-	}
-	if j.RequestID != "" {
-		s.requests[j.RequestID] = append(s.requests[j.RequestID], i)
-	}
-	s.end = h.end()
-}
-
-// candidates returns the entries among which those that the query selects are.
-func (s *segment) candidates(q Query) []entry {
-	var found []int32
-	switch {
-	case q.MessageID != "":
-		found = s.messages[text(q.MessageID)]
-	case q.RequestID != "":
-		found = s.requests[text(q.RequestID)]
-	default:
-		return s.entries
-	}
-	entries := make([]entry, len(found))
-	for i, n := range found {
-		entries[i] = s.entries[n]
-	}
-	return entries
-}
-
-// file opens the segment for reading, once.
-func (s *segment) file(root *os.Root) (*os.File, error) {
-	s.opened.Lock()
-	defer s.opened.Unlock()
-	if s.hasClosed {
-		return nil, os.ErrClosed
-	}
-	if s.reader != nil {
-		return s.reader, nil
-	}
-	f, err := root.Open(s.name())
-	if err != nil {
-		return nil, err
-	}
-	s.reader = f
-	return f, nil
-}
-
-func (s *segment) close() error {
-	s.opened.Lock()
-	defer s.opened.Unlock()
-	s.hasClosed = true
-	if s.reader == nil {
-		return nil
-	}
-	return s.reader.Close()
 }

@@ -29,7 +29,7 @@ func holdFolder(root *os.Root) (release func() error, err error) {
 }
 
 // syncFolder has nothing to do: this system offers no way to.
-func syncFolder(*os.Root) error { return nil }
+func syncFolder(*os.Root, string) error { return nil }
 
 // worldWritable cannot tell: the mode bits say nothing about access lists.
 func worldWritable(fs.FileInfo) bool { return false }

@@ -54,8 +54,8 @@ func flock(f *os.File) error {
 }
 
 // syncFolder makes the names in a folder durable.
-func syncFolder(root *os.Root) error {
-	f, err := root.Open(".")
+func syncFolder(root *os.Root, name string) error {
+	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}

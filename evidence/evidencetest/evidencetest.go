@@ -36,12 +36,14 @@ func Run(t *testing.T, open func(t *testing.T, dir string) evidence.Store) {
 		{"contents however read", contentsHoweverRead},
 		{"contents that fail", contentsThatFail},
 		{"contents are let go", contentsAreLetGo},
+		{"slow contents", slowContents},
 		{"find", find},
 		{"find while writing", findWhileWriting},
 		{"stop finding", stopFinding},
 		{"cancelled", cancelled},
 		{"wait again", waitAgain},
 		{"128 writers", manyWriters},
+		{"check", check},
 		{"close", closeStore},
 		{"close without waiting", closeWithoutWaiting},
 	} {
@@ -301,6 +303,69 @@ func contentsAreLetGo(t *testing.T, p *place) {
 		if err := wait(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A large content that comes slowly keeps nobody from writing.
+func slowContents(t *testing.T, p *place) {
+	const size = 1 << 20
+	r := Message("slow", size)
+	octets, err := io.ReadAll(r.Parts[0].Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, w := io.Pipe()
+	r.Parts[0].Content = content
+	var slow uint64
+	var group sync.WaitGroup
+	group.Go(func() { slow = put(t, p, r) })
+	for part := range slices.Chunk(octets, size/4) {
+		if _, err := w.Write(part); err != nil {
+			t.Error(err)
+		}
+		put(t, p, Message("quick", 1000))
+	}
+	w.Close()
+	group.Wait()
+	got, err := p.Get(t.Context(), slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "slow contents", got, Message("slow", size), slow)
+}
+
+// A check finds all records, and says the same when the store is opened again.
+func check(t *testing.T, p *place) {
+	if r, err := p.Check(t.Context(), nil); err != nil || r.Records != 0 || r.Head.Number != 0 {
+		t.Errorf("Check of nothing = %+v, %v", r, err)
+	}
+	var last uint64
+	for _, c := range rich {
+		last = put(t, p, c.record())
+	}
+	var before evidence.Link
+	for _, when := range []string{"at once", "opened again"} {
+		r, err := p.Check(t.Context(), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if r.Records < uint64(len(rich)) || r.First == 0 || r.Head.Number != last {
+			t.Errorf("%s: Check = %+v", when, r)
+		}
+		if before.Digest != nil && !bytes.Equal(before.Digest, r.Head.Digest) {
+			t.Errorf("%s: another digest of record %d", when, last)
+		}
+		before = r.Head
+		p.reopen(t)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Check(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	p.Close()
+	if _, err := p.Check(t.Context(), nil); err == nil {
+		t.Error("Check after Close")
 	}
 }
 
