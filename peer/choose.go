@@ -77,11 +77,15 @@ func (p *Pool) race(ctx context.Context, endpoints []trust.Endpoint) (trust.Endp
 // dialPeer is the transport's dialer: it uses the connection that won a race, if that is for this request.
 func (p *Pool) dialPeer(ctx context.Context, network, address string) (net.Conn, error) {
 	if r, ok := ctx.Value(racedKey{}).(*raced); ok {
-		if conn := r.take(); conn != nil {
-			return conn, nil
+		if won := r.take(); won != nil {
+			return &conn{Conn: won, idle: writeIdle}, nil
 		}
 	}
-	return p.dial(ctx, network, address)
+	dialled, err := p.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: dialled, idle: writeIdle}, nil
 }
 
 type racedKey struct{}
