@@ -85,15 +85,18 @@ const internalError = "internal_error"
 // Code returns the fault code of err: its place and its causes, outermost first, joined by dots.
 // An error that names no cause gets the one that its kind has in X-Road (message-and-transport 10.3, end).
 func Code(err error) string {
-	place := AtReceiver
-	if p := (*placed)(nil); errors.As(err, &p) {
-		place = p.place
-	}
 	causes := causesOf(err, nil)
 	if len(causes) == 0 {
 		causes = []string{causeOfKind(err)}
 	}
-	return string(place) + "." + strings.Join(causes, ".")
+	return string(placeOf(err)) + "." + strings.Join(causes, ".")
+}
+
+func placeOf(err error) Place {
+	if p := (*placed)(nil); errors.As(err, &p) {
+		return p.place
+	}
+	return AtReceiver
 }
 
 // Fault returns the fault that tells err to an information system or a peer. detail links it to our log.
@@ -101,13 +104,24 @@ func Fault(err error, detail string) *soap.Fault {
 	return &soap.Fault{Code: Code(err), String: told(err), Detail: detail}
 }
 
-// told returns the words of err for others, who need know neither what we were reading nor where our files lie.
+// told returns the words of err for others, who need not know where our files and our services lie.
 func told(err error) string {
-	if p := (*placed)(nil); errors.As(err, &p) {
-		err = p.err
-	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return "a file of this security server: " + path.Op + ": " + path.Err.Error()
+	}
+	text := err.Error()
+	if op := (*net.OpError)(nil); errors.As(err, &op) && placeOf(err) == AtReceiver.NextHop() {
+		text = strings.ReplaceAll(text, op.Error(), withoutAddress(op))
+	}
+	return text
+}
+
+func withoutAddress(err error) string {
+	switch e := err.(type) {
+	case *net.OpError:
+		return e.Op + ": " + withoutAddress(e.Err)
+	case *net.DNSError:
+		return "lookup: " + e.Err
 	}
 	return err.Error()
 }

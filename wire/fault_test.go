@@ -49,7 +49,7 @@ func TestCode(t *testing.T) {
 			}
 			document := Fault(tt.err, "42").Bytes()
 			fault, err := soap.ParseFault(document)
-			if err != nil || fault.Code != tt.want || fault.String != tt.err.Error() || fault.Detail != "42" {
+			if err != nil || fault.Code != tt.want || fault.String != told(tt.err) || fault.Detail != "42" {
 				t.Errorf("the fault reads %+v, %v", fault, err)
 			}
 		})
@@ -60,6 +60,29 @@ func TestFaultHidesPaths(t *testing.T) {
 	err := fmt.Errorf("spool: %w", &fs.PathError{Op: "write", Path: "/var/lib/secret/1", Err: syscall.ENOSPC})
 	if text := Fault(err, "").String; strings.Contains(text, "secret") || !strings.Contains(text, "no space left") {
 		t.Error(text)
+	}
+}
+
+// TestFaultHidesServices: peers need not know where our services are; our own information systems may know where peers are.
+func TestFaultHidesServices(t *testing.T) {
+	address := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 9000}
+	write := &net.OpError{Op: "write", Net: "tcp", Source: address, Addr: address, Err: os.NewSyscallError("write", syscall.ECONNRESET)}
+	dns := &net.DNSError{Err: "no such host", Name: "inner.example", Server: "10.1.2.4:53"}
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"dial":   {&net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "calling: dial: connect: connection refused"},
+		"nested": {&net.OpError{Op: "readfrom", Net: "tcp", Source: address, Addr: address, Err: write}, "calling: readfrom: write: write: connection reset by peer"},
+		"DNS":    {&net.OpError{Op: "dial", Net: "tcp", Err: dns}, "calling: dial: lookup: no such host"},
+	} {
+		err := fmt.Errorf("calling: %w", tt.err)
+		if got := Fault(At(AtReceiver.NextHop(), err), "").String; got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+		if got := Fault(At(AtSender, err), "").String; got != err.Error() {
+			t.Errorf("%s: at the sender: %q", name, got)
+		}
 	}
 }
 
