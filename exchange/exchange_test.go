@@ -207,3 +207,15 @@ func TestRouteSeesNoPeer(t *testing.T) {
 		t.Errorf("the route sees %s %s (%s) of host %q, trailers %v, header %v", got.Method, got.URL, got.RequestURI, got.Host, got.Trailer, got.Header)
 	}
 }
+
+// TestHead: a health check by HEAD gets a whole answer, and the connection stays.
+func TestHead(t *testing.T) {
+	bed := testbed.New(t, testbed.Options{})
+	for range 2 {
+		response, err := http.Head(bed.URL)
+		if err != nil || response.StatusCode != http.StatusOK || response.Close {
+			t.Fatalf("%v, %v", response, err)
+		}
+		response.Body.Close()
+	}
+}

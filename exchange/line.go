@@ -25,6 +25,7 @@ type line struct {
 // newLine makes the connection of w full duplex, where it can be, and follows the reading of r's body.
 func newLine(w http.ResponseWriter, r *http.Request) *line {
 	l := &line{w: w, body: &tracked{ReadCloser: r.Body}, controller: http.NewResponseController(w)}
+	l.body.eof.Store(r.ContentLength == 0)
 	r.Body = l.body
 	l.controller.EnableFullDuplex() // HTTP/2 is full duplex anyway and says that it is not supported
 	return l

@@ -61,7 +61,10 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
 	line.answer(response.StatusCode)
-	_, err := io.Copy(w, response.Body)
+	var err error
+	if r.Method != http.MethodHead {
+		_, err = io.Copy(w, response.Body)
+	}
 	line.linger()
 	if upload != nil {
 		<-upload.done // it may still have been reading r's body
