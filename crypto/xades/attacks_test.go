@@ -296,6 +296,8 @@ func TestAttack14Wrapping(t *testing.T) {
 				changed = resign(t, s, string(changed))
 			}
 			mustBe(t, attempt(changed, parts), test.want)
+			_, err := VerifyEvidence(&crypto.Signature{XML: changed}, attachedFiles(0).resolve)
+			mustBe(t, err, test.want)
 		})
 	}
 	t.Run("root ds:Signature", func(t *testing.T) {

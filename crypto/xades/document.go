@@ -35,8 +35,9 @@ type document struct {
 	time         string
 	signedCerts  []certDigest // SigningCertificate and SigningCertificateV2
 
-	extra []extraCertificate
-	ocsp  [][]byte
+	extra  []extraCertificate
+	ocsp   [][]byte
+	stamps [][]byte // time-stamp tokens, DER
 }
 
 // transform is a canonicalisation.
@@ -289,6 +290,7 @@ func (r *reader) unsigned(e *c14n.Element) {
 		case child.Is(xadesSpace, "RevocationValues"):
 			place = &revocation
 		case child.Is(xadesSpace, "SignatureTimeStamp"):
+			r.stamps = append(r.stamps, r.timestamp(child))
 			continue
 		default:
 			r.Failf("unexpected %.64q among the unsigned properties", child.Local)

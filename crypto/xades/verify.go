@@ -63,6 +63,29 @@ func (d *document) covers(sig *crypto.Signature, parts []crypto.Part) (crypto.Fo
 	}
 }
 
+// verify checks everything but what the references mean, which covers has found: certificate, value and digests. sum returns
+// the digest of the part that a reference names.
+func (d *document) verify(form crypto.Form, hashChainResult []byte, sum func(*reference) ([]byte, error)) (*Verified, error) {
+	cert, err := d.signer()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.verifyValue(cert); err != nil {
+		return nil, err
+	}
+	if err := d.verifyReferences(hashChainResult, sum); err != nil {
+		return nil, err
+	}
+	if err := d.verifySigner(cert); err != nil {
+		return nil, err
+	}
+	extra, err := d.verifyExtra()
+	if err != nil {
+		return nil, err
+	}
+	return &Verified{cert, extra, d.ocsp, d.signingTime(), form}, nil
+}
+
 // signer returns the certificate of the signature, if such a certificate may sign (section 7.2 step 4).
 func (d *document) signer() (*x509.Certificate, error) {
 	cert, err := x509.ParseCertificate(d.certificate)
@@ -93,20 +116,23 @@ func (d *document) verifyValue(cert *x509.Certificate) error {
 }
 
 // verifyReferences compares the digests, in document order. The references have passed covers.
-func (d *document) verifyReferences(hashChainResult []byte) error {
+func (d *document) verifyReferences(hashChainResult []byte, partSum func(*reference) ([]byte, error)) error {
 	for i := range d.references {
 		ref := &d.references[i]
 		var sum []byte
+		var err error
 		switch {
 		case ref.part != nil:
-			sum = ref.part.Sum
+			sum, err = partSum(ref)
 		case ref.uri == crypto.HashChainResult:
 			sum = ref.digest.Sum(hashChainResult)
 		default:
-			var err error
 			if sum, err = canonicalDigest(d.properties, ref.transform, ref.digest); err != nil {
-				return &Error{internalError, err}
+				err = &Error{internalError, err}
 			}
+		}
+		if err != nil {
+			return err
 		}
 		if !bytes.Equal(sum, ref.sum) {
 			return failf(invalidSignature, "the digest of %.128q is wrong", ref.uri)

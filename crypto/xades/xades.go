@@ -38,6 +38,7 @@ const (
 	invalidXML       = "invalid_xml"
 	malformed        = "malformed_signature"
 	invalidSignature = "invalid_signature_value"
+	invalidURI       = "invalid_reference"
 	internalError    = "internal_error"
 )
 
@@ -162,22 +163,5 @@ func Verify(sig *crypto.Signature, parts []crypto.Part) (*Verified, error) {
 			return nil, &Error{malformed, err}
 		}
 	}
-	cert, err := d.signer()
-	if err != nil {
-		return nil, err
-	}
-	if err := d.verifyValue(cert); err != nil {
-		return nil, err
-	}
-	if err := d.verifyReferences(sig.HashChainResult); err != nil {
-		return nil, err
-	}
-	if err := d.verifySigner(cert); err != nil {
-		return nil, err
-	}
-	extra, err := d.verifyExtra()
-	if err != nil {
-		return nil, err
-	}
-	return &Verified{cert, extra, d.ocsp, d.signingTime(), form}, nil
+	return d.verify(form, sig.HashChainResult, func(ref *reference) ([]byte, error) { return ref.part.Sum, nil })
 }
