@@ -20,16 +20,7 @@ func OpenStatic(file string) (Store, error) {
 }
 
 func openStatic(file string) (Store, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	doc, err := io.ReadAll(io.LimitReader(f, maxShared+1)) // one more than is accepted, so that it is refused
-	if err != nil {
-		return nil, err
-	}
-	p, err := ParseShared(doc)
+	p, err := readStatic(file)
 	if err != nil {
 		return nil, err
 	}
@@ -38,4 +29,18 @@ func openStatic(file string) (Store, error) {
 		return nil, refuse("malformed_global_conf", "%w", err)
 	}
 	return s, nil
+}
+
+// readStatic reads shared parameters.
+func readStatic(file string) (Parameters, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return Parameters{}, err
+	}
+	defer f.Close()
+	doc, err := io.ReadAll(io.LimitReader(f, maxShared+1)) // one more than is accepted, so that it is refused
+	if err != nil {
+		return Parameters{}, err
+	}
+	return ParseShared(doc)
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // Verification judges evidence of the past by a folder of global configuration, as it was read once: what
-// X-Road's verificationconf.zip holds will do (signature-and-evidence 10.4). It is safe for concurrent use.
+// X-Road's verificationconf.zip holds will do (signature-and-evidence 10.4), or the shared parameters of one instance.
+// It is safe for concurrent use.
 //
 // It differs from a Store on purpose: the configuration does not expire, SHA-1 and short keys were good enough, and an
 // OCSP response may be dated after the time of judgement. Never judge a message by it.
@@ -34,12 +35,35 @@ func OpenVerification(dir string, report func(error)) (*Verification, error) {
 	return &Verification{s}, nil
 }
 
+// OpenVerificationFile reads the shared parameters of one instance, as OpenStatic does. Cause: malformed_global_conf.
+func OpenVerificationFile(file string) (*Verification, error) {
+	p, err := readStatic(file)
+	if err != nil {
+		return nil, fmt.Errorf("opening verification data %q: %w", file, err)
+	}
+	own, err := newInstance(p)
+	if err != nil {
+		return nil, malformed("opening verification data %q: %w", file, err)
+	}
+	own.era = past
+	return &Verification{&snapshot{own: own, instances: map[string]*instance{p.Instance: own}, names: []string{p.Instance}}}, nil
+}
+
 // Instance returns the own instance, which says how old OCSP responses may be.
 func (v *Verification) Instance() string { return v.snapshot.own.Instance() }
 
 // VerifySign judges the certificate of a signature as Store does, at the time of its time-stamp.
 func (v *Verification) VerifySign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time) error {
 	return v.snapshot.verifySign(cert, extra, responses, client, at)
+}
+
+// Judge is VerifySign, and tells on what grounds.
+func (v *Verification) Judge(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time) (*Grounds, error) {
+	i, err := v.snapshot.of(client.Instance, at)
+	if err != nil {
+		return nil, err
+	}
+	return i.judgeSign(cert, extra, responses, client, at, i.era)
 }
 
 // Authorities returns the time-stamping authorities of an instance, whose tokens count for its members.

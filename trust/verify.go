@@ -40,7 +40,8 @@ func (s *instance) verifyAuth(chain []*x509.Certificate, responses [][]byte, cli
 		return refuse("cannot_create_cert_path", "%w", err)
 	}
 	return first(issuers, func(a *authority) error {
-		return s.good(leaf, chain[1:], responses, a.Certificate, at, s.era)
+		_, err := s.good(leaf, chain[1:], responses, a, at, s.era)
+		return err
 	})
 }
 
@@ -64,17 +65,24 @@ func (s *instance) VerifySign(cert *x509.Certificate, extra []*x509.Certificate,
 }
 
 func (s *instance) verifySign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time, e era) error {
+	_, err := s.judgeSign(cert, extra, responses, client, at, e)
+	return err
+}
+
+// judgeSign is verifySign, with the grounds.
+func (s *instance) judgeSign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time, e era) (*Grounds, error) {
 	if err := s.own(client.Instance); err != nil {
-		return err
+		return nil, err
 	}
 	if !softkey.CanSign(cert) {
-		return refuse("malformed_signature", "certificate %s is not for signing (keyUsage nonRepudiation)", ocsp.Name(cert))
+		return nil, refuse("malformed_signature", "certificate %s is not for signing (keyUsage nonRepudiation)", ocsp.Name(cert))
 	}
 	issuers, err := s.issuers(cert, e)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return first(issuers, func(a *authority) error {
+	var grounds *Grounds
+	err = first(issuers, func(a *authority) error {
 		member, err := a.member(cert, client.Instance)
 		if err != nil {
 			return err
@@ -85,8 +93,10 @@ func (s *instance) verifySign(cert *x509.Certificate, extra []*x509.Certificate,
 		if a.AuthenticationOnly {
 			return refuse(invalidPath, "certificate %s is issued by CA %q, which is approved for authentication only", ocsp.Name(cert), a.Name)
 		}
-		return s.good(cert, extra, responses, a.Certificate, at, e)
+		grounds, err = s.good(cert, extra, responses, a, at, e)
+		return err
 	})
+	return grounds, err
 }
 
 // SignMember implements Store.
@@ -118,36 +128,47 @@ func first(issuers []*authority, judge func(*authority) error) error {
 	return why
 }
 
+// Grounds are what a good certificate was found to be good by.
+type Grounds struct {
+	CA     string              // name of the approved certification service
+	Anchor *x509.Certificate   // of that service
+	Path   []*x509.Certificate // from the one that was judged to the one that Anchor issued
+	Status []*ocsp.Verdict     // of those of Path, in their order
+}
+
 // good tells whether there is a path from the certificate to the anchor, with a good OCSP response for every
 // certificate but the anchor (signature-and-evidence 8.1 to 8.3).
-func (s *instance) good(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, anchor *x509.Certificate, at time.Time, e era) error {
-	path, err := s.path(cert, extra, anchor, at, e)
+func (s *instance) good(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, a *authority, at time.Time, e era) (*Grounds, error) {
+	path, err := s.path(cert, extra, a.Certificate, at, e)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	g := &Grounds{CA: a.Name, Anchor: a.Certificate, Path: path}
 	for i, c := range path {
-		issuer := anchor
+		issuer := a.Certificate
 		if i+1 < len(path) {
 			issuer = path[i+1]
 		}
-		if err := s.notRevoked(c, issuer, responses, at, e); err != nil {
-			return refuse(invalidPath, "%w", err)
+		verdict, err := s.notRevoked(c, issuer, responses, at, e)
+		if err != nil {
+			return nil, refuse(invalidPath, "%w", err)
 		}
+		g.Status = append(g.Status, verdict)
 	}
-	return nil
+	return g, nil
 }
 
-func (s *instance) notRevoked(cert, issuer *x509.Certificate, responses [][]byte, at time.Time, e era) error {
+func (s *instance) notRevoked(cert, issuer *x509.Certificate, responses [][]byte, at time.Time, e era) (*ocsp.Verdict, error) {
 	response := ocsp.For(responses, cert, issuer)
 	if response == nil {
-		return refuse("cert_validation", "there is no OCSP response for certificate %s among %d", ocsp.Name(cert), len(responses))
+		return nil, refuse("cert_validation", "there is no OCSP response for certificate %s among %d", ocsp.Name(cert), len(responses))
 	}
 	policy := s.policy(issuer, e)
 	verdict, err := s.authenticate(response, cert, issuer, policy)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return verdict.Judge(policy, at)
+	return verdict, verdict.Judge(policy, at)
 }
 
 // authenticate is ocsp.Authenticate, done once.

@@ -23,6 +23,7 @@ type Policy struct {
 // Verdict is what a response says about one certificate, given by a responder who may say so. It is not changed once made.
 type Verdict struct {
 	Responder  *x509.Certificate
+	ProducedAt time.Time // informative: how old the response is, ThisUpdate tells
 	ThisUpdate time.Time
 	NextUpdate time.Time // zero: none
 
@@ -67,6 +68,7 @@ func Authenticate(response []byte, cert, issuer *x509.Certificate, p Policy) (*V
 	}
 	return &Verdict{
 		Responder:  responder,
+		ProducedAt: r.basic.Data.ProducedAt,
 		ThisUpdate: r.single.ThisUpdate,
 		NextUpdate: r.single.NextUpdate,
 		status:     r.status,

@@ -106,6 +106,15 @@ type Server struct {
 // Trust returns a trust.Store in which these servers are registered with their authentication keys and clients. Its OCSP
 // responses are made on the spot.
 func (a *Authority) Trust(ctx context.Context, servers []Server) (trust.Store, error) {
+	p, err := a.Parameters(ctx, servers)
+	if err != nil {
+		return nil, err
+	}
+	return trust.New(p, a.status)
+}
+
+// Parameters returns what Trust is made of. Others can verify by it what was signed, and cannot ask for OCSP responses.
+func (a *Authority) Parameters(ctx context.Context, servers []Server) (trust.Parameters, error) {
 	p := trust.Parameters{
 		Instance: a.instance,
 		CAs: []trust.CA{{
@@ -122,7 +131,7 @@ func (a *Authority) Trust(ctx context.Context, servers []Server) (trust.Store, e
 	for _, s := range servers {
 		key, err := a.AuthKey(ctx, s.ID)
 		if err != nil {
-			return nil, err
+			return trust.Parameters{}, err
 		}
 		p.Servers = append(p.Servers, trust.Server{
 			ID:             s.ID,
@@ -132,7 +141,7 @@ func (a *Authority) Trust(ctx context.Context, servers []Server) (trust.Store, e
 			Clients:        s.Clients,
 		})
 	}
-	return trust.New(p, a.status)
+	return p, nil
 }
 
 // status makes a fresh OCSP response.

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -373,5 +375,47 @@ func TestFileNames(t *testing.T) {
 	}
 	if got := (&Authority{instance: "DEV"}).file(); got != "xroad/dev/DEV" {
 		t.Errorf("the lock is %s", got)
+	}
+}
+
+// TestParameters: others verify by the file what a member signed.
+func TestParameters(t *testing.T) {
+	a := open(t, newMemory(), noon)
+	servers := []Server{{ID: ss1, Address: "127.0.0.1:5500", Clients: []ident.Client{app}}}
+	p, err := a.Parameters(ctx, servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := p.XML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "shared-params.xml")
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := a.SignKey(ctx, alice, ss1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := a.Trust(ctx, servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := store.Status(ctx, key.Chain[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := trust.OpenVerificationFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.VerifySign(key.Chain[0], nil, [][]byte{status}, app, noon); err != nil {
+		t.Error(err)
+	}
+	if static, err := trust.OpenStatic(file); err != nil {
+		t.Error(err)
+	} else if e, err := static.Endpoints(app, nil); err != nil || len(e) != 1 || e[0].Address != "127.0.0.1:5500" {
+		t.Errorf("the security servers are %v (%v)", e, err)
 	}
 }
