@@ -63,7 +63,9 @@ func (w *sharedWriter) printf(format string, args ...any) { fmt.Fprintf(&w.Buffe
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\r", "&#13;")
 
-func (w *sharedWriter) text(name, text string) { w.printf("<%s>%s</%[1]s>\n", name, escaper.Replace(text)) }
+func (w *sharedWriter) text(name, text string) {
+	w.printf("<%s>%s</%[1]s>\n", name, escaper.Replace(text))
+}
 
 // in writes an element with others inside; attributes follow the name.
 func (w *sharedWriter) in(start string, inside func()) {
