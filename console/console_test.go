@@ -120,6 +120,13 @@ func TestUsage(t *testing.T) {
 		"show nothing":            {"evidence", "show"},
 		"show what is no number":  {"evidence", "show", "first"},
 		"show two":                {"evidence", "show", "1", "2"},
+		"verify nothing":          {"verify", "--trust", "x.xml"},
+		"verify without trust":    {"verify", "console_test.go"},
+		"verify with two trusts":  {"verify", "console_test.go", "--trust", "x.xml", "--configuration", "x"},
+		"verify two messages":     {"verify", "console_test.go", "console.go", "--trust", "x.xml", "--message", "x"},
+		"no such time":            {"verify", "console_test.go", "--trust", "x.xml", "--at", "yesterday"},
+		"no number of attachment": {"verify", "console_test.go", "--trust", "x.xml", "--attachment", "scan.pdf"},
+		"an attachment twice":     {"verify", "console_test.go", "--trust", "x.xml", "--attachment", "1=a", "--attachment", "1=b"},
 		"flag of another command": {"evidence", "list", "--keep"},
 	} {
 		t.Run(name, func(t *testing.T) {
