@@ -20,8 +20,8 @@ func (x *exchange) checkEvidence(ctx context.Context, p *pair) error {
 	var requests, responses []string // servers that hold a verified record
 	var errs []error
 	for _, server := range []string{"ss1", "ss2"} {
-		o := evidenceOptions{dir: p.evidence(server), query: evidence.Query{MessageID: x.id}}
-		err := o.each(ctx, func(_ string, r *evidence.Record) error {
+		o := evidenceOptions{dir: p.evidence(server), id: x.id}
+		err := o.each(ctx, func(r found) error {
 			p.records++
 			if len(r.Signature.XML) == 0 {
 				if r.Fault == "" {
@@ -29,7 +29,7 @@ func (x *exchange) checkEvidence(ctx context.Context, p *pair) error {
 				}
 				return nil
 			}
-			if err := x.checkRecord(r); err != nil {
+			if err := x.checkRecord(r.Record); err != nil {
 				return fmt.Errorf("record %d: %w", r.Number, err)
 			}
 			if r.Response {

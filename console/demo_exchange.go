@@ -47,6 +47,8 @@ type exchange struct {
 	signature string // form of the request's signature
 	verified  string // by which security servers
 	err       error  // what was not as expected
+
+	containers []*finding // what was exported of it, and proved
 }
 
 // script is the messages of the demo.

@@ -28,6 +28,12 @@ var (
 	demoReceiver = ident.Server{Instance: "DEV", Class: "GOV", Member: "0000", Code: "ss2"}
 )
 
+// demoServers are the security servers of the example as the development instance knows them.
+var demoServers = []dev.Server{
+	{ID: demoSender, Address: "127.0.0.1", Clients: []ident.Client{demoClient}},
+	{ID: demoReceiver, Address: "127.0.0.1", Clients: []ident.Client{demoProvider}},
+}
+
 // asPeer sends the message to the receiving security server as ss1 would, with ss1's keys. It shows that the next one,
 // asPeerTampering, is refused for its one octet and for nothing else.
 func asPeer(ctx context.Context, p *pair, x *exchange, _ io.Writer) error {
@@ -60,10 +66,7 @@ func (x *exchange) asPeer(ctx context.Context, p *pair, tamper func(body []byte)
 	if err != nil {
 		return err
 	}
-	store, err := authority.Trust(ctx, []dev.Server{
-		{ID: demoSender, Address: "127.0.0.1", Clients: []ident.Client{demoClient}},
-		{ID: demoReceiver, Address: "127.0.0.1", Clients: []ident.Client{demoService.Client}},
-	})
+	store, err := authority.Trust(ctx, demoServers)
 	if err != nil {
 		return err
 	}

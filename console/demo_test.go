@@ -40,11 +40,17 @@ func TestDemo(t *testing.T) {
 		`(?m)^SwA, 3 attachments +4 .*direct +ss2 \(request\), ss1 \(response\) +as expected$`,
 		`(?m)^SwA, 40 attachments +41 .*chain +ss2 \(request\), ss1 \(response\) +as expected$`,
 		`(?m)^SwA, one large attachment +2 +12,58\d,\d\d\d .*chain`,
+		`(?m)^  \S+/containers/demo-\S+-request-\w+\.asice: request, signed by member DEV/GOV/1111$`,
+		`(?m)^  \S+/containers/demo-\S+-response-\w+\.asice: response, signed by member DEV/GOV/0000$`,
+		`(?m)^  \S+ xroad verify \S+/containers --trust \S+/trust.xml --at 20\S+Z$`,
 		`(?m)^from a peer, one octet changed .* nobody +as expected: server\.serverproxy\.signature_verification\.invalid_signature_value$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
 			t.Errorf("no line is like %s", want)
 		}
+	}
+	if n := strings.Count(r.stdout, ".asice: "); n != 17 {
+		t.Errorf("it exports %d containers; of 8 exchanges both messages are signed, and of one the request", n)
 	}
 	if t.Failed() {
 		t.Log(r.stdout)
@@ -89,6 +95,13 @@ func TestDemoKeep(t *testing.T) {
 		if err != nil || !bytes.Contains(answer, []byte("echoResponse")) || !bytes.Contains(answer, []byte("requestHash")) {
 			t.Errorf("%s\n%v, %s", call[1], err, answer)
 		}
+	}
+
+	// The line that verifies the containers, by the command itself.
+	_, line, _ := strings.Cut(printed, " xroad verify ")
+	line, _, _ = strings.Cut(line, "\n")
+	if v := fairway(t.Context(), "", append([]string{"verify"}, strings.Fields(line)...)...); v.err != nil || strings.Count(v.stdout, ": PROVED\n") != 17 {
+		t.Errorf("verify %s: %v, %s\n%s", line, v.err, v.stderr, v.stdout)
 	}
 
 	interrupt()

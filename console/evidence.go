@@ -11,6 +11,8 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/ident"
 )
 
 func evidenceCommand() *cobra.Command {
@@ -28,7 +31,7 @@ func evidenceCommand() *cobra.Command {
 		Short: "Reads what security servers have signed and verified",
 		Long: `Reads the evidence that security servers keep of every message they signed or verified. It may be read
 while the servers run. Without --dir, the default folders of this user's servers are read.`,
-		Example: examples("evidence list", "evidence show --id 4711"),
+		Example: examples("evidence list", "evidence show --id 4711", "evidence export --id 4711 --out case"),
 		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, args []string) error {
@@ -37,17 +40,18 @@ while the servers run. Without --dir, the default folders of this user's servers
 		}
 		return cmd.Help()
 	})
-	cmd.AddCommand(evidenceListCommand(), evidenceShowCommand())
+	cmd.AddCommand(evidenceListCommand(), evidenceShowCommand(), evidenceExportCommand())
 	return cmd
 }
 
 func evidenceListCommand() *cobra.Command {
 	var o evidenceOptions
 	cmd := &cobra.Command{
-		Use:     "list [--id ID] [--request ID] [--dir DIR]",
-		Short:   "Lists records, one a line",
-		Example: examples("evidence list", "evidence list --id 4711", "evidence list --dir /var/lib/fairway/evidence"),
-		Args:    cobra.ArbitraryArgs,
+		Use:   "list [--id ID] [--request ID] [--member ID] [--service ID] [--from TIME] [--to TIME] [--dir DIR]",
+		Short: "Lists records, one a line",
+		Example: examples("evidence list", "evidence list --id 4711", "evidence list --dir /var/lib/fairway/evidence",
+			"evidence list --member DEV/GOV/1111 --from 2026-03-01 --to 2026-04-01"),
+		Args: cobra.ArbitraryArgs,
 		RunE: run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("evidence list takes no %q", args[0])
@@ -62,7 +66,7 @@ func evidenceListCommand() *cobra.Command {
 func evidenceShowCommand() *cobra.Command {
 	var o evidenceOptions
 	cmd := &cobra.Command{
-		Use:   "show [NUMBER] [--id ID] [--request ID] [--dir DIR]",
+		Use:   "show [NUMBER] [--id ID] [--request ID] [--member ID] [--service ID] [--from TIME] [--to TIME] [--dir DIR]",
 		Short: "Shows records whole, and verifies their signatures",
 		Long: `Shows the records of a message or an exchange whole: parts with their digests, the signature and its
 signer, and whether the signature is one over these parts now. Where parts were kept, their octets are hashed
@@ -72,15 +76,8 @@ Exits with 1 when there is no such record, or when one does not verify.`,
 		Example: examples("evidence show --id 4711", "evidence show 12 --dir /var/lib/fairway/evidence"),
 		Args:    cobra.ArbitraryArgs,
 		RunE: run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 0 && o.query.MessageID == "" && o.query.RequestID == "" {
-				return usagef("want the number of a record, --id or --request")
-			}
-			if len(args) == 1 {
-				n, err := strconv.ParseUint(args[0], 10, 64)
-				if err != nil {
-					return usagef("%q is not the number of a record", args[0])
-				}
-				o.number = n
+			if err := o.one(args); err != nil {
+				return err
 			}
 			return showEvidence(ctx, cmd.OutOrStdout(), o)
 		}),
@@ -89,30 +86,115 @@ Exits with 1 when there is no such record, or when one does not verify.`,
 	return cmd
 }
 
+// evidenceOptions say which records are asked for.
 type evidenceOptions struct {
-	query  evidence.Query
-	number uint64 // 0: all
-	dir    string
+	number          uint64 // 0: all
+	id, request     string
+	member, service string
+	from, to        moment
+	dir             string
 }
 
 func (o *evidenceOptions) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.query.MessageID, "id", "", "`id` of the message, as in its X-Road header")
-	cmd.Flags().StringVar(&o.query.RequestID, "request", "", "`id` of the exchange, as both security servers call it")
+	cmd.Flags().StringVar(&o.id, "id", "", "`id` of the message, as in its X-Road header")
+	cmd.Flags().StringVar(&o.request, "request", "", "`id` of the exchange, as both security servers call it")
+	cmd.Flags().StringVar(&o.member, "member", "", "`id` of a member or subsystem that asked or answered")
+	cmd.Flags().StringVar(&o.service, "service", "", "`id` of a service, of all its versions where it names none")
+	cmd.Flags().Var(&o.from, "from", "the first `time`")
+	cmd.Flags().Var(&o.to, "to", "the `time` before which it was")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "evidence `folder` of one security server")
 }
 
-// each calls f with every record that is asked for. server is the name of the security server in the configuration, as
-// its folder tells.
-func (o *evidenceOptions) each(ctx context.Context, f func(server string, r *evidence.Record) error) error {
+// one reads the number that the arguments may have; something must be asked for.
+func (o *evidenceOptions) one(args []string) error {
+	if len(args) > 1 || len(args) == 0 && o.asked() == "" {
+		return usagef("want the number of a record, or a flag that says which: --id, for example")
+	}
+	if len(args) == 1 {
+		n, err := strconv.ParseUint(args[0], 10, 64)
+		if err != nil || n == 0 {
+			return usagef("%q is not the number of a record", args[0])
+		}
+		o.number = n
+	}
+	return nil
+}
+
+// asked says in words what is asked for; "" is everything.
+func (o *evidenceOptions) asked() string {
+	var words []string
+	if o.number != 0 {
+		words = append(words, fmt.Sprintf("the number %d", o.number))
+	}
+	for _, w := range [][2]string{{"the message id", o.id}, {"the request id", o.request}, {"the member", o.member}, {"the service", o.service}} {
+		if w[1] != "" {
+			words = append(words, fmt.Sprintf("%s %q", w[0], w[1]))
+		}
+	}
+	if !o.from.IsZero() {
+		words = append(words, "a time from "+o.from.String())
+	}
+	if !o.to.IsZero() {
+		words = append(words, "a time before "+o.to.String())
+	}
+	return strings.Join(words, ", and ")
+}
+
+// none is the error where nothing was found.
+func (o *evidenceOptions) none() error {
+	where := o.dir
+	if where == "" {
+		where = defaultEvidence()
+	}
+	return fmt.Errorf("no record in %s has %s", where, o.asked())
+}
+
+// query is what is asked for, as far as stores know it; the rest is for wants.
+func (o *evidenceOptions) query() (q evidence.Query, wants func(*evidence.Record) bool, err error) {
+	q = evidence.Query{MessageID: o.id, RequestID: o.request, From: o.from.Time, To: o.to.Time}
+	if o.member != "" {
+		if q.Member, err = ident.ParseClient(o.member); err != nil {
+			return q, nil, usagef("--member: %w", err)
+		}
+	}
+	var service ident.Service
+	if o.service != "" {
+		if service, err = ident.ParseService(o.service); err != nil {
+			return q, nil, usagef("--service: %w", err)
+		}
+		if q.Member.IsZero() {
+			q.Member = service.Client
+		}
+	}
+	return q, func(r *evidence.Record) bool {
+		of := r.Service
+		if service.Version == "" {
+			of.Version = ""
+		}
+		return (o.number == 0 || r.Number == o.number) && (o.service == "" || of == service)
+	}, nil
+}
+
+// defaultEvidence is where this user's servers keep evidence when their configuration says nothing else.
+func defaultEvidence() string { return filepath.Join(caddy.AppDataDir(), "xroad", "*", "evidence") }
+
+// found is a record that was asked for. It may be used until the function that got it returns.
+type found struct {
+	*evidence.Record
+	server string // its name in the configuration, as its folder tells
+	store  evidence.Store
+}
+
+// each calls f with every record that is asked for.
+func (o *evidenceOptions) each(ctx context.Context, f func(found) error) error {
 	dirs := []string{o.dir}
 	if o.dir == "" {
-		pattern := filepath.Join(caddy.AppDataDir(), "xroad", "*", "evidence")
 		var err error
-		if dirs, err = filepath.Glob(pattern); err != nil {
+		if dirs, err = filepath.Glob(defaultEvidence()); err != nil {
 			return err
 		}
 		if len(dirs) == 0 {
-			return fmt.Errorf("no security server has kept evidence in %s; --dir names another folder", pattern)
+			return fmt.Errorf("no security server has kept evidence in %s; --dir names another folder", defaultEvidence())
 		}
 	}
 	for _, dir := range dirs {
@@ -123,21 +205,25 @@ func (o *evidenceOptions) each(ctx context.Context, f func(server string, r *evi
 	return nil
 }
 
-func (o *evidenceOptions) eachOf(ctx context.Context, dir string, f func(string, *evidence.Record) error) error {
+func (o *evidenceOptions) eachOf(ctx context.Context, dir string, f func(found) error) error {
+	query, wants, err := o.query()
+	if err != nil {
+		return err
+	}
 	store, err := evidence.OpenRead(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	server := filepath.Base(filepath.Dir(filepath.Clean(dir)))
-	for r, err := range store.Find(ctx, o.query) {
+	for r, err := range store.Find(ctx, query) {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", dir, err)
 		}
-		if o.number != 0 && r.Number != o.number {
+		if !wants(r) {
 			continue
 		}
-		if err := f(server, r); err != nil {
+		if err := f(found{r, server, store}); err != nil {
 			return err
 		}
 	}
@@ -146,13 +232,19 @@ func (o *evidenceOptions) eachOf(ctx context.Context, dir string, f func(string,
 
 func listEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SERVER\tNUMBER\tTIME\tROLE\tMESSAGE\tCLIENT\tSERVICE\tPARTS\tSIZE\tSIGNATURE\tID\tREQUEST")
-	err := o.each(ctx, func(server string, r *evidence.Record) error {
-		_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", server, r.Number,
-			r.Time.Local().Format(time.DateTime), r.Role, kind(r), r.Client, r.Service, len(r.Parts), size(recordSize(r)),
-			signatureOf(r), r.MessageID, r.RequestID)
+	head := sync.OnceFunc(func() {
+		fmt.Fprintln(table, "SERVER\tNUMBER\tTIME\tROLE\tMESSAGE\tCLIENT\tSERVICE\tPARTS\tSIZE\tSIGNATURE\tID\tREQUEST")
+	})
+	err := o.each(ctx, func(r found) error {
+		head()
+		_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", r.server, r.Number,
+			r.Time.Local().Format(time.DateTime), r.Role, kind(r.Record), r.Client, r.Service, len(r.Parts), size(recordSize(r.Record)),
+			signatureOf(r.Record), r.MessageID, r.RequestID)
 		return err
 	})
+	if err == nil {
+		head()
+	}
 	return errors.Join(err, table.Flush())
 }
 
@@ -183,9 +275,9 @@ func signatureOf(r *evidence.Record) string {
 
 func showEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
 	shown, wrong := 0, 0
-	err := o.each(ctx, func(server string, r *evidence.Record) error {
+	err := o.each(ctx, func(r found) error {
 		shown++
-		if err := showRecord(w, server, r); err != nil {
+		if err := showRecord(w, r.server, r.Record); err != nil {
 			wrong++
 			fmt.Fprintf(w, "  DOES NOT VERIFY: %v\n", err)
 		}
@@ -196,7 +288,7 @@ func showEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
 	case err != nil:
 		return err
 	case shown == 0:
-		return errors.New("no such record")
+		return o.none()
 	case wrong > 0:
 		return fmt.Errorf("%d of %d records do not verify", wrong, shown)
 	}

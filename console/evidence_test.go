@@ -106,6 +106,13 @@ func TestEvidenceList(t *testing.T) {
 		{"of a folder", []string{"--dir", dir}, 3},
 		{"of a message", []string{"--id", "good"}, 2},
 		{"of an exchange", []string{"--request", "exchange of bad"}, 1},
+		{"of a member", []string{"--member", "DEV/GOV/1111"}, 3},
+		{"of another member", []string{"--member", "DEV/GOV/2222"}, 0},
+		{"of a service", []string{"--service", "DEV/GOV/0000/registry/echo/v1"}, 3},
+		{"of all versions of a service", []string{"--service", "DEV/GOV/0000/registry/echo", "--member", "DEV/GOV/1111/app"}, 3},
+		{"of another version", []string{"--service", "DEV/GOV/0000/registry/echo/v2"}, 0},
+		{"since a time", []string{"--from", "2026-01-01", "--to", "2100-01-01T00:00:00Z"}, 3},
+		{"until a time", []string{"--to", "2026-01-01 12:00"}, 0},
 		{"of nothing", []string{"--id", "unknown"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,7 +150,8 @@ func TestEvidenceShow(t *testing.T) {
 		},
 		{"by number", []string{"2", "--dir", dir}, []string{"record 2: response"}, ""},
 		{"a wrong one", []string{"--request", "exchange of bad"}, []string{"DOES NOT VERIFY"}, "1 of 1 records do not verify"},
-		{"none", []string{"--id", "unknown"}, nil, "no such record"},
+		{"none", []string{"--id", "unknown"}, nil, `has the message id "unknown"`},
+		{"no such number", []string{"7", "--dir", dir}, nil, "no record in " + dir + " has the number 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := fairway(t.Context(), "", append([]string{"evidence", "show"}, c.args...)...)
@@ -160,6 +168,9 @@ func TestEvidenceShow(t *testing.T) {
 }
 
 func TestEvidenceNowhere(t *testing.T) {
+	if r := fairway(t.Context(), "", "evidence", "list", "--dir", "nonexistent"); r.err == nil || r.stdout != "" {
+		t.Errorf("a folder that is not there: %v, %q", r.err, r.stdout)
+	}
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	r := fairway(t.Context(), "", "evidence", "list")
 	if r.err == nil || !strings.Contains(r.stderr, "--dir") {

@@ -34,11 +34,8 @@ func (f *finding) text(w io.Writer) error {
 	}
 
 	fmt.Fprintf(&b, "%s: PROVED\n", printable(f.File))
-	m, kind := f.Message, "request"
-	if m.Response {
-		kind = "response"
-	}
-	line("message", "%s %s with the id %q", m.Protocol, kind, m.ID)
+	m := f.Message
+	line("message", "%s %s with the id %q", m.Protocol, m.kind(), m.ID)
 	line("client", "%s", m.Client)
 	line("service", "%s", m.Service)
 	line("signed by", "member %s%s", f.Signer.Member, called(f.Signer.Name))

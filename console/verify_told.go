@@ -27,6 +27,13 @@ type told struct {
 	open bool // by what the message says it could be a request as well as a response
 }
 
+func (m *told) kind() string {
+	if m.Response {
+		return "response"
+	}
+	return "request"
+}
+
 // sender is who must have signed (signature-and-evidence 10.3 step 1).
 func (m *told) sender() ident.Client {
 	if m.Response {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/asice"
+	"github.com/caddy-fairway/fairway/trust/dev"
+)
+
+func (p *pair) containers() string { return filepath.Join(p.dir, "containers") }
+func (p *pair) trustFile() string  { return filepath.Join(p.dir, "trust.xml") }
+
+// proof is how the containers of the demo are verified: by a file of the development instance, as of the time at which
+// the first message was sent.
+func (p *pair) proof(ctx context.Context, begun time.Time) (*verifyOptions, error) {
+	authority, err := dev.Open(ctx, p.storage(), demoSender.Instance, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := authority.Parameters(ctx, demoServers)
+	if err != nil {
+		return nil, err
+	}
+	text, err := parameters.XML()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(p.trustFile(), text, 0o666); err != nil {
+		return nil, err
+	}
+	return &verifyOptions{trust: p.trustFile(), at: moment{begun.UTC().Truncate(time.Second)}}, os.MkdirAll(p.containers(), 0o777)
+}
+
+// exportAndVerify takes the exchange out of the evidence, a container for each signed message, and proves each as the
+// command verify does.
+func (x *exchange) exportAndVerify(ctx context.Context, p *pair, o *verifyOptions) error {
+	v, err := o.verifier(io.Discard)
+	if err != nil {
+		return err
+	}
+	server := "ss1"
+	if !slices.Contains(x.kept.requests, server) {
+		server = "ss2"
+	}
+	records := evidenceOptions{dir: p.evidence(server), id: x.id}
+	return records.each(ctx, func(r found) error {
+		if len(r.Signature.XML) == 0 {
+			return nil
+		}
+		c, err := r.container(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Signature.Form() == crypto.Chain {
+			c.Attachments = nil // the hash chain has their digests
+		}
+		file := filepath.Join(p.containers(), asice.FileName(r.MessageID, r.Response, r.Number))
+		if err := create(file, func(w io.Writer) error { return write(w, c) }); err != nil {
+			return err
+		}
+		f, err := o.verifyFile(v, file)
+		if err != nil {
+			return err
+		}
+		if !f.Proved {
+			return fmt.Errorf("the container of record %d is not proved: %s: %s", r.Number, f.Code, f.Reason)
+		}
+		x.containers = append(x.containers, f)
+		return nil
+	})
+}
+
+// printContainers says where the containers are, what each proves, and how to see it again.
+func printContainers(w io.Writer, p *pair, o *verifyOptions, exchanges []*exchange, keep bool) {
+	fmt.Fprintf(w, "\nExported and verified, a container for each signed message:\n")
+	for _, x := range exchanges {
+		for _, f := range x.containers {
+			fmt.Fprintf(w, "  %s: %s, signed by member %s\n", f.File, f.Message.kind(), f.Signer.Member)
+		}
+	}
+	fmt.Fprintf(w, "The line that verifies them:\n  %s xroad verify %s --trust %s --at %s\n", invocation(), p.containers(), o.trust, o.at.String())
+	if !keep {
+		fmt.Fprintf(w, "They are removed now; --keep leaves them as long as the servers run.\n")
+	}
+}
