@@ -160,7 +160,9 @@ func (o *exportOptions) exportOne(ctx context.Context, w, remarks io.Writer, r f
 		if err := create(name, func(w io.Writer) error { return copyOf(w, open) }); err != nil {
 			return err
 		}
-		remark("attachment %d is in the container by its digest, and lies beside it: %s", n, name)
+	}
+	if len(beside) > 0 {
+		remark("%d attachments are in the container by their digests, and lie beside it: %s.attachmentN", len(beside), strings.TrimSuffix(file, ".asice"))
 	}
 	if err := create(file, func(w io.Writer) error { return write(w, c) }); err != nil {
 		return err

@@ -27,6 +27,7 @@ type archive struct {
 	trust       string // file
 	certificate string // file, PEM
 	at          string // the time of all of it
+	before      string // half an hour before that
 	message     string
 }
 
@@ -43,6 +44,7 @@ func newArchive(t *testing.T) *archive {
 	}
 	now := time.Now()
 	a.at = now.UTC().Format(time.RFC3339)
+	a.before = now.UTC().Add(-30 * time.Minute).Format(time.RFC3339)
 	authority, err := dev.Open(t.Context(), &certmagic.FileStorage{Path: data}, demoSender.Instance, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +163,7 @@ func TestEvidenceExport(t *testing.T) {
 		{name: "completed by another file", number: "2", attachment: "1=" + other, wantErr: "1 of 1 records were not exported", remark: "not what was signed"},
 		{name: "a file that is not needed", number: "1", attachment: "1=" + picture, wantErr: "attachment 1 is there"},
 		{name: "a file that is not there", number: "2", attachment: "1=" + picture + "3", wantErr: "no such file"},
-		{name: "a hash chain", number: "3", remark: "lies beside it", proved: []string{"digest only  /attachment1 with SHA-512"}},
+		{name: "a hash chain", number: "3", remark: "lie beside it", proved: []string{"digest only  /attachment1 with SHA-512"}},
 		{name: "a hash chain, with the file", number: "3", verify: []string{"--attachment", "1=" + picture}, proved: []string{"/attachment1, 7 octets"}},
 		{name: "a hash chain, with another file", number: "3", verify: []string{"--attachment", "1=" + other}, code: "malformed_signature.invalid_hash_chain_ref"},
 		{name: "digests", number: "4", wantErr: "1 of 1 records", remark: "the message was not kept"},
@@ -277,13 +279,14 @@ func TestVerifyRefuses(t *testing.T) {
 		{"another CA of the same name", []string{file, "--trust", stranger.trust, "--at", a.at}, "NOT PROVED: cannot_create_cert_path"},
 		{"the OCSP response is too old", []string{file, "--trust", a.trust, "--at", "2100-01-01"}, "NOT PROVED: invalid_cert_path"},
 		{"before the certificate", []string{file, "--trust", a.trust, "--at", "2000-01-01"}, "NOT PROVED: invalid_cert_path"},
+		{"too early, but the certificate was there", []string{file, "--trust", a.trust, "--at", a.before}, "the time of judgement is earlier"},
 		{"a folder without containers", []string{t.TempDir(), "--trust", a.trust}, ""},
 		{"nothing there", []string{file + "x", "--trust", a.trust}, ""},
 		{"no trust data", []string{file, "--trust", file}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := fairway(t.Context(), "", append([]string{"verify"}, c.args...)...)
-			if r.err == nil || !strings.Contains(r.stdout, c.words) || r.stderr == "" || r.err.Error() == "exiting with status 2" {
+			if (r.err == nil) != strings.Contains(r.stdout, ": PROVED") || !strings.Contains(r.stdout, c.words) || r.err != nil && (r.stderr == "" || r.err.Error() == "exiting with status 2") {
 				t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
 			}
 		})

@@ -243,6 +243,9 @@ func certificates(g *trust.Grounds) []certified {
 	return all
 }
 
+// clocksDiffer is how much later than the time of judgement an OCSP response may be without a word on it.
+const clocksDiffer = 5 * time.Minute
+
 // notices says what one should know of the proof, and what it is none of (sections 14.1 and 14.2).
 func (f *finding) notices(proof *asice.Proof) {
 	if proof.Batch {
@@ -254,6 +257,12 @@ func (f *finding) notices(proof *asice.Proof) {
 	}
 	if f.Time.Given && f.Time.Stamped != nil {
 		f.Notices = append(f.Notices, "the certificate was judged as of the time that you gave, and not as of the time-stamp")
+	}
+	for _, c := range f.Certificate {
+		if c.ThisUpdate.After(f.Time.At.Add(clocksDiffer)) {
+			f.Notices = append(f.Notices, fmt.Sprintf("the OCSP response for serial %s tells the status of %s, and the time of judgement is earlier: %s",
+				c.Serial, utc(c.ThisUpdate), utc(f.Time.At)))
+		}
 	}
 	if f.Time.Stamped == nil {
 		f.NotProved = append(f.NotProved, "when it was signed: there is no time-stamp, and the time is the one that you gave")
