@@ -286,7 +286,7 @@ func (s *segment) read(f *os.File, e entry) (*whole, error) {
 func (a *archive) opener(s *segment, w *whole) func() (*os.File, error) {
 	name := s.name()
 	if w.outside != 0 {
-		name = (&outsider{a.root, s.number, w.outside}).name()
+		name = (&outsider{a.root, fmt.Sprintf(contentsFolder, s.number), w.outside}).name()
 	}
 	return func() (*os.File, error) { return a.root.Open(name) }
 }

@@ -71,7 +71,7 @@ func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
 	if err := d.load(scanLast); err != nil {
 		return nil, err
 	}
-	if err := d.tidy(); err != nil {
+	if err := errors.Join(d.tidy(), makeArriving(root)); err != nil {
 		return nil, err
 	}
 	if n := len(d.segments); n == 0 {
@@ -174,12 +174,6 @@ func (d *disk) put(ctx context.Context, r *Record) (_ func() error, err error) {
 	return wait, nil
 }
 
-func (d *disk) lastNumber() uint64 {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.segments[len(d.segments)-1].number
-}
-
 // append writes a record that is encoded, in its turn. Where its contents are apart, they come along.
 func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number uint64, wait func() error, err error) {
 	select {
@@ -205,7 +199,7 @@ func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number ui
 			return 0, nil, fmt.Errorf("beginning a segment: %w", err)
 		}
 	}
-	if apart != nil && apart.segment != d.last.number {
+	if apart != nil {
 		if err := apart.moveTo(d.last.number); err != nil {
 			return 0, nil, err
 		}

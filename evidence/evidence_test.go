@@ -121,7 +121,7 @@ func TestNothingBecomesAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !slices.Contains([]string{"00000001.contents", "00000001.evidence", "lock"}, e.Name()) {
+		if !slices.Contains([]string{"00000001.contents", "00000001.evidence", "arriving", "lock"}, e.Name()) {
 			t.Errorf("there is a file %q", e.Name())
 		}
 	}

@@ -15,11 +15,13 @@ import (
 
 // Contents that are too large to be written while others wait for their turn lie outside the segment of their record:
 // in a file of their own with the contents and their check, in the folder NNNNNNNN.contents beside the segment. Such a
-// file is durable before its record is written. So every whole record has its contents; a file without a record is
-// what a crash has left, and is removed when the store is opened again.
+// file is written in the folder "arriving", is durable before its record is written, and goes beside the segment in the
+// record's turn. So every whole record has its contents, and what a crash has left is in one of two places that are
+// cleared when the store is opened again: all of "arriving", and beside the last segment what has no record.
 const (
 	inside         = 256 << 10 // contents up to this size lie in the segment
 	contentsFolder = "%08d.contents"
+	arriving       = "arriving"
 	copySize       = 256 << 10
 )
 
@@ -42,17 +44,16 @@ type outputFile interface {
 
 // outsider is a file of contents whose record is not written yet.
 type outsider struct {
-	root    *os.Root
-	segment uint64 // in whose folder it is
-	id      fileID
+	root   *os.Root
+	folder string
+	id     fileID
 }
 
-func (o *outsider) folder() string { return fmt.Sprintf(contentsFolder, o.segment) }
-func (o *outsider) name() string   { return o.folder() + "/" + o.id.String() }
+func (o *outsider) name() string { return o.folder + "/" + o.id.String() }
 
 // writeOutside writes contents to a file of their own, durably. Where it fails, nothing is left.
 func (d *disk) writeOutside(ctx context.Context, c *contents) (*outsider, error) {
-	o := &outsider{d.root, d.lastNumber(), fileID(rand.Uint64() | 1)}
+	o := &outsider{d.root, arriving, fileID(rand.Uint64() | 1)}
 	f, err := d.create(o.name())
 	if err != nil {
 		return nil, err
@@ -61,29 +62,33 @@ func (d *disk) writeOutside(ctx context.Context, c *contents) (*outsider, error)
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = syncFolder(d.root, o.folder())
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		o.remove()
 		return nil, err
 	}
 	return o, nil
 }
 
+// makeArriving makes the folder for contents on their way, or clears it of what a crash has left.
+func makeArriving(root *os.Root) error {
+	if err := root.RemoveAll(arriving); err != nil {
+		return err
+	}
+	return root.Mkdir(arriving, 0o700)
+}
+
 func (d *disk) createFile(name string) (outputFile, error) {
 	return d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// moveTo puts the file into the folder of another segment, durably.
+// moveTo puts the file into the folder of a segment, durably.
 func (o *outsider) moveTo(segment uint64) error {
-	to := &outsider{o.root, segment, o.id}
+	to := &outsider{o.root, fmt.Sprintf(contentsFolder, segment), o.id}
 	if err := o.root.Rename(o.name(), to.name()); err != nil {
 		return err
 	}
-	from := o.folder()
 	*o = *to
-	return errors.Join(syncFolder(o.root, o.folder()), syncFolder(o.root, from))
+	return syncFolder(o.root, o.folder)
 }
 
 func (o *outsider) remove() error { return o.root.Remove(o.name()) }

@@ -145,10 +145,17 @@ func TestTidyingLeavesOtherFiles(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "00000007.contents", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	openAt(t, dir, segmentSize).Close()
+	if err := os.WriteFile(filepath.Join(dir, arriving, "0123456789abcdef"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, segmentSize)
+	if left, err := os.ReadDir(filepath.Join(dir, arriving)); err != nil || len(left) != 0 {
+		t.Errorf("what was arriving is still there: %v, %v", left, err)
+	}
+	s.Close()
 	expectFiles(t, dir, 3)
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 5 { // contents, evidence, 1.index, lock, notes
+	if err != nil || len(entries) != 6 { // arriving, contents, evidence, 1.index, lock, notes
 		t.Errorf("left: %v, %v", entries, err)
 	}
 }
