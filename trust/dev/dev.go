@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dev is an authority for development: a CA, an OCSP responder and keys, kept in a storage.
+// Package dev is an authority for development: a CA, an OCSP responder, a time-stamper and keys, kept in a storage.
 package dev
 
 import (
@@ -29,13 +29,13 @@ type Storage interface {
 // freshness is how old the OCSP responses of the authority may be, and when the next one is due.
 const freshness = time.Hour
 
-// Authority is the CA of one instance with its OCSP responder. It is safe for concurrent use. Several may work on one
+// Authority is the CA of one instance with its OCSP responder and its time-stamping authority. It is safe for concurrent use. Several may work on one
 // storage, in one process or in many: they have the same keys.
 type Authority struct {
-	storage       Storage
-	instance      string
-	clock         func() time.Time
-	ca, responder *softkey.Key
+	storage                Storage
+	instance               string
+	clock                  func() time.Time
+	ca, responder, stamper *softkey.Key
 
 	mu      sync.Mutex
 	revoked map[string]time.Time // by serial number
@@ -53,6 +53,9 @@ func Open(ctx context.Context, s Storage, instance string, clock func() time.Tim
 		return nil, err
 	}
 	if a.responder, err = a.kept(ctx, yearsOfAuthority, certificateOfResponder(instance), "ocsp"); err != nil {
+		return nil, err
+	}
+	if a.stamper, err = a.kept(ctx, yearsOfAuthority, certificateOfStamper(instance), "tsa"); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -125,6 +128,7 @@ func (a *Authority) Parameters(ctx context.Context, servers []Server) (trust.Par
 				Responders:  []trust.Responder{{Certificate: a.responder.Chain[0]}},
 			}},
 		}},
+		TSAs:      []trust.TSA{{Name: a.stamper.Chain[0].Subject.CommonName, Certificate: a.stamper.Chain[0]}},
 		Freshness: freshness,
 		Members:   members(servers),
 	}

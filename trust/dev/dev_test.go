@@ -154,7 +154,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("valid from %v to %v", cert.NotBefore, cert.NotAfter)
 	}
 	names := slices.Sorted(maps.Keys(storage.files))
-	if got := strings.Join(names, " "); got != "xroad/dev/DEV/auth/GOV/1111/ss1.pem xroad/dev/DEV/ca.pem xroad/dev/DEV/ocsp.pem xroad/dev/DEV/sign/GOV/1111/ss1/GOV/1111.pem" {
+	if got := strings.Join(names, " "); got != "xroad/dev/DEV/auth/GOV/1111/ss1.pem xroad/dev/DEV/ca.pem xroad/dev/DEV/ocsp.pem xroad/dev/DEV/sign/GOV/1111/ss1/GOV/1111.pem xroad/dev/DEV/tsa.pem" {
 		t.Errorf("stored are %s", got)
 	}
 
@@ -168,7 +168,7 @@ func TestKeys(t *testing.T) {
 	if key := signKey(t, again, alice, ident.Server{Instance: "DEV", Class: "GOV", Member: "1111", Code: "ss9"}); key.Chain[0].Equal(cert) {
 		t.Error("two servers share a signing key")
 	}
-	if storage.stored != 5 {
+	if storage.stored != 6 {
 		t.Errorf("%d files were written", storage.stored)
 	}
 }
@@ -230,8 +230,8 @@ func TestManyOpenAtOnce(t *testing.T) {
 			t.Fatal("not all have the same key")
 		}
 	}
-	if storage.stored != 3 {
-		t.Errorf("%d files were written for 3 keys", storage.stored)
+	if storage.stored != 4 {
+		t.Errorf("%d files were written for 4 keys", storage.stored)
 	}
 }
 
