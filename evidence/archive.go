@@ -24,9 +24,11 @@ type archive struct {
 	mu       sync.RWMutex
 	segments []*segment // ascending
 
-	indexing sync.Mutex // held while an index is made again
+	indexing sync.Mutex // held while an index is made; mu is not taken then
 	spare    *live      // the latest that was made so,
 	spareOf  *segment   // and of what
+
+	tree latestTree // of the time-stamp that was looked up last
 }
 
 // load reads what the folder holds and the archive does not, and forgets what it holds no more. The segment that was
@@ -56,18 +58,22 @@ func (a *archive) load(mode scanMode) error {
 		was := a.segments[n-1]
 		i, _ := slices.BinarySearch(numbers, was.number)
 		numbers = numbers[i+1:]
-		if err := a.catchUp(was, len(numbers) == 0, mode); err != nil {
+		err := a.catchUp(was, len(numbers) == 0, mode)
+		if errors.Is(err, fs.ErrNotExist) && !a.writes {
+			a.segments, err = a.segments[:n-1], nil // removed meanwhile
+		}
+		if err != nil {
 			return err
 		}
 	}
 	for i, n := range numbers {
 		isLast := i == len(numbers)-1
 		s, _, err := a.preamble(n)
-		if !a.writes && errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
 		if err == nil {
 			err = a.learn(s, isLast, mode)
+		}
+		if !a.writes && errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("reading "+segmentName+": %w", n, err)
@@ -186,19 +192,34 @@ func (a *archive) relook(s *segment) (view, error) {
 	return l.snapshot(), nil
 }
 
+// makeIndex writes the index of a segment.
+func (a *archive) makeIndex(s *segment, l *live) error {
+	a.indexing.Lock()
+	defer a.indexing.Unlock()
+	return writeIndex(a.root, s, l)
+}
+
 // Get implements Store.Get.
 func (a *archive) Get(ctx context.Context, number uint64) (*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
 	}
 	s, w, err := a.fetch(number)
-	if errors.Is(err, ErrNotFound) {
+	if err == nil && !w.isMessage() {
+		err = ErrNotFound
+	}
+	var r *Record
+	if err == nil {
+		r = w.record(a.opener(s, w))
+		r.Timestamp, err = a.timestamp(s, w)
+	}
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist): // or removed meanwhile
 		return nil, fmt.Errorf("%w: %d", ErrNotFound, number)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
-	}
-	return w.record(a.opener(s, w)), nil
+	return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
 }
 
 // fetch reads the record of a number. ErrNotFound: there is none.
@@ -319,11 +340,8 @@ func (a *archive) findIn(ctx context.Context, s *segment, q Query, yield func(*R
 		return err
 	}
 	defer func() { v.close() }()
-	f, err := a.root.Open(s.name())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+	var f *os.File // is opened when there is something to read
+	defer func() { f.Close() }()
 	_, trusted := v.(*live)
 	upTo := uint64(0) // what has been looked at
 	for again := true; again; {
@@ -334,6 +352,12 @@ func (a *archive) findIn(ctx context.Context, s *segment, q Query, yield func(*R
 			}
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			if f == nil {
+				var err error
+				if f, err = a.root.Open(s.name()); err != nil {
+					return err
+				}
 			}
 			var w *whole
 			if err == nil {
@@ -398,7 +422,7 @@ func candidates(v view, m mark, q Query) iter.Seq2[entry, error] {
 				i = with[i]
 			}
 			e, err := v.entry(i)
-			if (err != nil || e.may(q, of)) && !yield(e, err) || err != nil {
+			if (err != nil || e.flags&ours == 0 && e.may(q, of)) && !yield(e, err) || err != nil {
 				return
 			}
 		}

@@ -3,13 +3,11 @@
 package evidence
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // caretaker does what a disk needs now and then, while others write and read.
@@ -22,8 +20,18 @@ func (c *caretaker) start(d *disk) {
 	c.wake, c.over = make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(c.over)
-		for range c.wake {
-			d.settleAll()
+		look := time.NewTicker(retentionPeriod)
+		defer look.Stop()
+		for {
+			select {
+			case _, ok := <-c.wake:
+				if !ok {
+					return
+				}
+				d.settleAll()
+			case <-look.C:
+				d.retain(*d.options.Load()) // where it fails, it is tried again the next time
+			}
 		}
 	}()
 }
@@ -60,21 +68,29 @@ func (d *disk) settleAll() {
 
 // settle writes the index of a segment that others follow, and lets go of its entries.
 func (d *disk) settle(s *segment) error {
-	d.indexing.Lock()
-	defer d.indexing.Unlock()
-	if err := writeIndex(d.root, s, s.live); err != nil {
+	d.mu.RLock()
+	l := s.live
+	d.mu.RUnlock()
+	if l == nil {
+		return nil // somebody has
+	}
+	if err := d.makeIndex(s, l); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.sealed, s.live = s.live.summary, nil
+	s.sealed, s.live = l.summary, nil
 	return nil
 }
 
 var isBeside = regexp.MustCompile(`^([0-9]{8})\.(index|index\.new|contents)$`)
 
-// tidy removes indexes that were not finished, and what segments that are gone have left beside them.
+// tidy removes segments whose removal was begun, what segments that are gone have left beside them, and indexes that
+// were not finished.
 func (d *disk) tidy() error {
+	if err := d.finishRemoval(); err != nil {
+		return err
+	}
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
 		return err
@@ -90,39 +106,6 @@ func (d *disk) tidy() error {
 			continue
 		}
 		if err := d.root.RemoveAll(e.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tidyContents removes the files in the folder of a segment's contents that belong to none of its records.
-func (d *disk) tidyContents(s *segment, f io.ReaderAt) error {
-	known := make(map[fileID]bool)
-	for _, e := range s.live.entries {
-		if e.flags&outside == 0 {
-			continue
-		}
-		h, err := readHead(f, e.at, s.live.Size, s.mark)
-		if err != nil {
-			return err
-		}
-		known[h.outside] = true
-	}
-	folder := fmt.Sprintf(contentsFolder, s.number)
-	entries, err := fs.ReadDir(d.root.FS(), folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		id, ok := fileIDOf(e.Name())
-		if !ok || known[id] {
-			continue
-		}
-		if err := d.root.Remove(folder + "/" + e.Name()); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,15 @@ type Link struct {
 type Report struct {
 	Records uint64 // how many there are, those that the store makes for itself included
 	First   uint64 // their numbers; 0: there are none
+	Removed uint64 // records up to this number were removed because of their age, as a record says; 0: none
 	Head    Link   // the last one
+
+	Timestamps int       // how many there are
+	Covered    Link      // a time-stamp covers the links up to this record; number 0: there is none
+	CoveredAt  time.Time // the time of that time-stamp, where it was judged
+	// Refused are the time-stamps that were judged and are no good, the first hundred. They cover nothing.
+	Refused []error
+
 	// Torn is how many octets follow the last record and are none: of a record that is being written, that a crash has
 	// left unfinished, or that was damaged or cut.
 	Torn int64
@@ -44,8 +52,17 @@ type Report struct {
 
 // Unnoticed says in words what a check like this cannot notice.
 func (r *Report) Unnoticed() string {
-	return "no time-stamp covers the links of the records: that the newest were removed cannot be noticed, nor that " +
-		"records were made anew with all that follow them"
+	if r.Covered.Number == 0 {
+		return "No time-stamp covers the links of the records: that the newest were removed cannot be noticed, nor that " +
+			"records were made anew with all that follow them."
+	}
+	when := "at a time that was not judged"
+	if !r.CoveredAt.IsZero() {
+		when = "on " + r.CoveredAt.UTC().Format(time.RFC1123)
+	}
+	return fmt.Sprintf("A time-stamp covers the links of the records up to number %d, %s. That records after it were removed "+
+		"cannot be noticed, nor that the newest were removed together with the time-stamps that cover them, unless the "+
+		"digest of a later record is known from elsewhere.", r.Covered.Number, when)
 }
 
 // BreakError tells where the linking of the records ends: from this number on, a record was removed, changed, added
@@ -66,51 +83,84 @@ func (e *BreakError) Unwrap() error { return e.Err }
 // checker walks through the records.
 type checker struct {
 	*archive
-	report *Report
-	buffer []byte
-	begun  bool
-	next   uint64 // the number that must come now,
-	head   link   // naming this
+	verify  VerifyToken
+	report  *Report
+	buffer  []byte
+	first   uint64   // where the records begin
+	next    uint64   // the number that must come now,
+	head    link     // naming this
+	removed *removal // what an index says of a removal,
+	told    bool     // and the record that says so was there
 }
 
 func (c *checker) broken(format string, args ...any) error {
 	return &BreakError{c.next, fmt.Errorf(format, args...)}
 }
 
+// errGone: a segment is not there any more.
+var errGone = errors.New("a segment is missing")
+
 // Check implements Store.Check.
-func (a *archive) Check(ctx context.Context, _ VerifyToken) (*Report, error) {
-	a.mu.RLock()
-	segments := slices.Clone(a.segments)
-	var end int64
-	if n := len(segments); n > 0 {
-		end = segments[n-1].known().End
+func (a *archive) Check(ctx context.Context, verify VerifyToken) (*Report, error) {
+	for {
+		a.mu.RLock()
+		segments := slices.Clone(a.segments)
+		var end int64
+		if n := len(segments); n > 0 {
+			end = segments[n-1].known().End
+		}
+		removed := lastRemoval(segments)
+		a.mu.RUnlock()
+		c := &checker{archive: a, verify: verify, report: new(Report), removed: removed, buffer: make([]byte, copySize)}
+		err := c.segments(ctx, segments, end)
+		if (errors.Is(err, errGone) || err != nil && c.report.Records == 0) && ctx.Err() == nil && !a.unchanged(segments) {
+			continue // the first were removed meanwhile
+		}
+		if b := (*BreakError)(nil); err != nil && !errors.As(err, &b) {
+			err = fmt.Errorf("evidence: checking: %w", err)
+		}
+		return c.report, err
 	}
-	a.mu.RUnlock()
-	c := &checker{archive: a, report: new(Report), buffer: make([]byte, copySize)}
+}
+
+// unchanged reports whether the segments are still these.
+func (a *archive) unchanged(segments []*segment) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.writes && a.load(scanLive) != nil {
+		return true
+	}
+	return slices.Equal(a.segments, segments)
+}
+
+// segments checks all, the last one up to end.
+func (c *checker) segments(ctx context.Context, segments []*segment, end int64) error {
 	for i, s := range segments {
 		err := c.segment(ctx, s, i == len(segments)-1, end)
-		var b *BreakError
-		if err != nil && !errors.As(err, &b) {
-			err = fmt.Errorf("evidence: checking %s: %w", s.name(), err)
+		if _, gone := c.root.Lstat(s.name()); errors.Is(gone, fs.ErrNotExist) {
+			return c.broken("%w: %s", errGone, s.name()) // whatever else was found
 		}
 		if err != nil {
-			return c.report, err
+			return err
 		}
 	}
-	return c.report, nil
+	if c.report.Removed > 0 && !c.told {
+		return &BreakError{1, errors.New("no record says that the first ones were removed on purpose")}
+	}
+	return nil
 }
 
 // segment checks a segment, up to end where it is the last.
 func (c *checker) segment(ctx context.Context, s *segment, isLast bool, end int64) error {
 	f, err := c.root.Open(s.name())
-	if errors.Is(err, fs.ErrNotExist) {
-		return c.broken("%s is missing", s.name())
-	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := c.begin(s, f); err != nil {
+	if c.first == 0 {
+		c.begin(s)
+	}
+	if err := c.follows(s, f); err != nil {
 		return err
 	}
 	info, err := f.Stat()
@@ -126,7 +176,7 @@ func (c *checker) segment(ctx context.Context, s *segment, isLast bool, end int6
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := c.record(s, l, f, end); err != nil {
+		if err := c.record(ctx, s, l, f, end); err != nil {
 			return err
 		}
 	}
@@ -134,6 +184,36 @@ func (c *checker) segment(ctx context.Context, s *segment, isLast bool, end int6
 		return c.tail(s, l, f, info.Size())
 	}
 	return c.index(s, l)
+}
+
+// begin looks where the records begin: with the first of all, or behind those that were removed.
+func (c *checker) begin(s *segment) {
+	c.next = 1
+	if r := c.removed; s.first > 1 && r != nil && s.first-1 <= r.Last {
+		c.next, c.head = s.first, s.previous
+		if s.first-1 == r.Last {
+			c.head = r.Digest
+		}
+		c.report.Removed = s.first - 1
+	}
+	c.first = c.next
+}
+
+// follows checks that a segment follows the one before.
+func (c *checker) follows(s *segment, f *os.File) error {
+	now, err := readPreamble(s.number, f)
+	if errors.Is(err, errNotWhole) || err == nil && (now.first != s.first || now.previous != s.previous || now.mark != s.mark) {
+		return c.broken("the beginning of %s is damaged or changed", s.name())
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.first != c.next:
+		return c.broken("the next in %s has number %d", s.name(), s.first)
+	case s.previous != c.head:
+		return c.broken("%s does not name the record before it", s.name())
+	}
+	return nil
 }
 
 // tail looks at what follows the last record that is known: nothing, or records that are being written. Where there
@@ -156,28 +236,8 @@ func (c *checker) tail(s *segment, l *live, f *os.File, size int64) error {
 	return nil
 }
 
-// begin checks that a segment follows the one before.
-func (c *checker) begin(s *segment, f *os.File) error {
-	if !c.begun {
-		c.begun, c.next = true, 1
-	}
-	now, err := readPreamble(s.number, f)
-	if errors.Is(err, errNotWhole) || err == nil && (now.first != s.first || now.previous != s.previous || now.mark != s.mark) {
-		return c.broken("the beginning of %s is damaged or changed", s.name())
-	}
-	switch {
-	case err != nil:
-		return err
-	case s.first != c.next:
-		return c.broken("the next in %s has number %d", s.name(), s.first)
-	case s.previous != c.head:
-		return c.broken("%s does not name the record before it", s.name())
-	}
-	return nil
-}
-
 // record checks the record at l.End.
-func (c *checker) record(s *segment, l *live, f *os.File, end int64) error {
+func (c *checker) record(ctx context.Context, s *segment, l *live, f *os.File, end int64) error {
 	h, err := readHead(f, l.End, end, s.mark)
 	if err == nil && h.number != c.next {
 		return c.broken("the next in %s has number %d", s.name(), h.number)
@@ -192,6 +252,9 @@ func (c *checker) record(s *segment, l *live, f *os.File, end int64) error {
 	if err == nil {
 		err = c.contents(s, w)
 	}
+	if err == nil && w.Stamp != nil {
+		err = c.timestamp(ctx, w)
+	}
 	if errors.Is(err, errNotWhole) {
 		return c.broken("in %s at octet %d: %w", s.name(), l.End, err)
 	}
@@ -203,6 +266,9 @@ func (c *checker) record(s *segment, l *live, f *os.File, end int64) error {
 		c.report.First = w.number
 	}
 	c.report.Head = Link{w.number, w.digest[:]}
+	if w.Removal != nil && c.removed != nil && *w.Removal == *c.removed {
+		c.told = true
+	}
 	c.next, c.head = w.number+1, w.digest
 	return nil
 }
@@ -241,17 +307,80 @@ func (c *checker) contents(s *segment, w *whole) error {
 	return nil
 }
 
+// timestamp checks that a time-stamp is over what it says it is over, and has it judged.
+func (c *checker) timestamp(ctx context.Context, w *whole) error {
+	t, err := newTree(w)
+	if err != nil {
+		return fmt.Errorf("%w: the time-stamp: %w", errNotWhole, err)
+	}
+	var document []byte
+	for _, l := range t.batch {
+		if l.number < c.first {
+			continue // it is not there any more
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, of, err := c.fetch(l.number)
+		if err == nil {
+			if document = of.document(0); l.number < w.number && bytes.Equal(sumMethod.Sum(document), l.sum) {
+				continue
+			}
+		} else if !errors.Is(err, ErrNotFound) && !errors.Is(err, errNotWhole) {
+			return err
+		}
+		return fmt.Errorf("%w: the time-stamp is not that of the signature of record %d (%v)", errNotWhole, l.number, err)
+	}
+	st := w.Stamp
+	if st.Head > 0 && st.Head >= c.first {
+		_, of, err := c.fetch(st.Head)
+		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, errNotWhole) {
+			return err
+		}
+		if err != nil || st.Head >= w.number || of.digest != st.Digest {
+			return fmt.Errorf("%w: the time-stamp covers other links than those of record %d (%v)", errNotWhole, st.Head, err)
+		}
+	}
+	c.report.Timestamps++
+	data := w.document(1)
+	switch {
+	case data != nil:
+	case len(t.batch) == 0:
+		data = statement(st.Head, st.Digest)
+	case document == nil:
+		return nil // its record is not there any more, and with it what was stamped
+	default:
+		if data, err = singleValue(document); err != nil {
+			return fmt.Errorf("%w: the time-stamp: %w", errNotWhole, err)
+		}
+	}
+	var at time.Time
+	if c.verify != nil {
+		if at, err = c.verify(w.document(0), sumMethod.Sum(data)); err != nil {
+			if len(c.report.Refused) < 100 {
+				c.report.Refused = append(c.report.Refused, fmt.Errorf("evidence: the time-stamp in record %d: %w", w.number, err))
+			}
+			return nil
+		}
+	}
+	if st.Head > 0 {
+		c.report.Covered, c.report.CoveredAt = Link{st.Head, st.Digest[:]}, at
+	}
+	return nil
+}
+
 // index compares the index of a segment with what its records say.
 func (c *checker) index(s *segment, l *live) error {
-	c.indexing.Lock()
-	defer c.indexing.Unlock()
 	c.mu.RLock()
 	unsettled := s.live != nil
 	c.mu.RUnlock()
 	if unsettled {
-		return nil
+		return nil // it is in memory
 	}
 	f, err := c.root.Open(fmt.Sprintf(indexName, s.number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it misleads nobody
+	}
 	if err == nil {
 		defer f.Close()
 		compare := &comparer{with: f}
@@ -266,7 +395,7 @@ func (c *checker) index(s *segment, l *live) error {
 	if !c.writes {
 		return nil
 	}
-	return writeIndex(c.root, s, l)
+	return c.makeIndex(s, l)
 }
 
 // comparer is written to, and fails where a file has other octets.

@@ -104,7 +104,7 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(path, changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openShared(copied, segmentSize)
+		s, err := openShared(copied, Options{})
 		if at < preambleSize {
 			if err == nil {
 				t.Errorf("octet %d: a damaged preamble is taken", at)
@@ -475,7 +475,7 @@ func written(t testing.TB, s *segment, number uint64, previous link, r *Record) 
 	return b
 }
 
-func drain(t *testing.T, r *Record) (kept int64) {
+func drain(t testing.TB, r *Record) (kept int64) {
 	for _, p := range r.Parts {
 		if p.Content == nil {
 			continue
@@ -505,7 +505,7 @@ func keeping(id string, octets []byte) *Record {
 
 func openAt(t testing.TB, dir string, rotate int64) *shared {
 	t.Helper()
-	s, err := openShared(dir, rotate)
+	s, err := openShared(dir, Options{SegmentSize: rotate})
 	if err != nil {
 		t.Fatal(err)
 	}

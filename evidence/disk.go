@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 )
 
 // segmentRecords is how many records a segment has before the next begins: those of the last one have entries in
@@ -34,23 +35,25 @@ type output interface {
 type disk struct {
 	archive
 	folder  os.FileInfo
-	release func() error // gives the folder back
-	rotate  int64
+	release func() error                          // gives the folder back
 	create  func(name string) (outputFile, error) // a file of contents
-	handles int                                   // guarded by held
+	shares  []*shared                             // guarded by held; in order of their opening
+	options atomic.Pointer[Options]               // of the last of them
 
 	turn   chan struct{} // of capacity 1: who has sent into it may use the fields below
 	closed bool
 	out    output
 	last   *segment // and what is in it may be read then
 
-	commits   commits
-	caretaker caretaker
+	commits    commits
+	caretaker  caretaker
+	stamper    stamper
+	batchLimit int
 }
 
-// openDisk takes hold of a folder that exists. It takes over root.
-func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
-	d := &disk{archive: archive{root: root, writes: true}, rotate: rotate, turn: make(chan struct{}, 1)}
+// openDisk takes hold of a folder that exists. It takes over root. The options are said after it.
+func openDisk(root *os.Root) (_ *disk, err error) {
+	d := &disk{archive: archive{root: root, writes: true}, turn: make(chan struct{}, 1), batchLimit: batchLimit}
 	d.release, d.create = root.Close, d.createFile
 	defer func() {
 		if err != nil {
@@ -71,7 +74,7 @@ func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
 	if err := d.load(scanLast); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.tidy(), makeArriving(root)); err != nil {
+	if err := errors.Join(d.tidy(), makeFolderIn(root, arriving)); err != nil {
 		return nil, err
 	}
 	if n := len(d.segments); n == 0 {
@@ -87,10 +90,19 @@ func openDisk(root *os.Root, rotate int64) (_ *disk, err error) {
 	return d, nil
 }
 
+// obey makes options count, and no others any more.
+func (d *disk) obey(o Options) {
+	d.options.Store(&o)
+	d.stamper.start(d, o)
+}
+
 // resume goes on with the last segment of an earlier process: it cuts off a torn record and makes the rest durable.
 // Where that process did not come to write a segment it had created, that one is begun instead.
 func (d *disk) resume(s *segment) error {
 	l := s.live
+	if err := makeFolderIn(d.root, fmt.Sprintf(contentsFolder, s.number)); err != nil {
+		return err
+	}
 	f, err := d.root.OpenFile(s.name(), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -123,7 +135,7 @@ func (d *disk) beginSegment(number, first uint64, previous link) error {
 			return err
 		}
 	}
-	if err := makeContentsFolder(d.root, number); err != nil {
+	if err := makeFolderIn(d.root, fmt.Sprintf(contentsFolder, number)); err != nil {
 		return err
 	}
 	f, err := d.root.OpenFile(s.name(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -194,7 +206,7 @@ func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number ui
 	if apart != nil {
 		w.outside = apart.id
 	}
-	if l := d.last.live; l.Entries > 0 && (w.end() > d.rotate-l.End || l.Entries >= segmentRecords) {
+	if l := d.last.live; l.Entries > 0 && (w.end() > d.options.Load().SegmentSize-l.End || l.Entries >= segmentRecords) {
 		if err := d.nextSegment(); err != nil {
 			return 0, nil, fmt.Errorf("beginning a segment: %w", err)
 		}
@@ -225,6 +237,9 @@ func (d *disk) nextSegment() error {
 	if err := d.commits.sync(d.out, place{d.last.number, l.End}); err != nil {
 		return err
 	}
+	if err := syncFolder(d.root, fmt.Sprintf(contentsFolder, d.last.number)); err != nil {
+		return err
+	}
 	if err := d.beginSegment(d.last.number+1, l.Next, l.Head); err != nil {
 		return err
 	}
@@ -234,6 +249,7 @@ func (d *disk) nextSegment() error {
 
 // close ends the writer: what was written becomes durable, or is cut off where that failed.
 func (d *disk) close() error {
+	d.stamper.end()
 	d.turn <- struct{}{}
 	d.closed = true
 	<-d.turn

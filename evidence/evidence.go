@@ -35,6 +35,18 @@ type Record struct {
 	Parts     []Part // /message.xml first
 	Signature crypto.Signature
 	Fault     string // fault code, where a fault was returned in place of a signed response
+
+	// Timestamp is given by Get where the record has one. Put and Find leave it alone.
+	Timestamp *Timestamp
+}
+
+// Timestamp proves that a signature was there at a time (signature-and-evidence 9.1).
+type Timestamp struct {
+	Token []byte // RFC 3161, DER
+	// What is stamped is the ts-hashchainresult.xml, from which the ts-hashchain.xml leads to the signature document.
+	// Where they are nil, it is the signature value.
+	HashChainResult []byte
+	HashChain       []byte
 }
 
 // Part is a part of a message: what was signed and, where it is kept, its octets.
@@ -74,8 +86,20 @@ type Store interface {
 	// removed, changed, added or moved is noticed. Its error is a *BreakError with the first number where they break;
 	// the report tells what is whole until there. Time-stamps are judged by verify, and left unjudged where it is nil.
 	Check(ctx context.Context, verify VerifyToken) (*Report, error)
+	// Status tells how far time-stamping is.
+	Status() (Status, error)
 	// Close makes everything durable and frees the files. It may be called again.
 	Close() error
+}
+
+// Status tells how far time-stamping is.
+type Status struct {
+	Unstamped int       // signed records without a time-stamp
+	Oldest    time.Time // of the first of them; zero: there are none
+	Stamped   time.Time // when the last time-stamp was put; zero: none is known
+	Failing   time.Time // since when attempts have failed; zero: the last one did not
+	Reason    error     // of the last failure
+	Refusing  time.Time // when Put begins to refuse, unless an attempt succeeds before; zero: nothing threatens
 }
 
 // Error is what Put and its wait function return.

@@ -13,13 +13,39 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/caddy-fairway/fairway/crypto/hashchain"
 	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/evidence/evidencetest"
 )
 
 func TestDisk(t *testing.T) {
 	evidencetest.Run(t, func(t *testing.T, dir string) evidence.Store { return openDisk(t, dir) })
+}
+
+func TestDiskTimestamps(t *testing.T) {
+	evidencetest.RunTimestamps(t, hashchain.VerifyTimestamp, func(t *testing.T, dir string, stamper evidence.Timestamper) evidence.Store {
+		s, err := evidence.Open(dir, evidence.Options{Timestamper: stamper, SegmentSize: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]evidence.Options{
+		"a negative size":       {SegmentSize: -1},
+		"a negative time":       {Keep: -time.Second},
+		"a negative interval":   {Interval: -time.Second},
+		"a negative acceptable": {Acceptable: -time.Second},
+	} {
+		if s, err := evidence.Open(t.TempDir(), o); err == nil {
+			t.Errorf("%s is taken", name)
+			s.Close()
+		}
+	}
 }
 
 func TestNone(t *testing.T) {

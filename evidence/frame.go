@@ -132,9 +132,16 @@ type header struct {
 	Service   [6]string    `json:"service"` // of its provider, then code, version
 	Peer      string       `json:"peer,omitempty"`
 	Fault     string       `json:"fault,omitempty"`
-	Documents [3]int64     `json:"documents"` // lengths of signature, hash chain result, hash chain
+	Documents [3]int64     `json:"documents"` // lengths of signature, hash chain result, hash chain; of a stamp, see there
 	Parts     []headerPart `json:"parts,omitempty"`
+
+	// A record that the store makes for itself has one of these.
+	Stamp   *stamp   `json:"stamp,omitempty"`
+	Removal *removal `json:"removal,omitempty"`
 }
+
+// isMessage reports whether it is a record that Put has put.
+func (j *header) isMessage() bool { return j.Stamp == nil && j.Removal == nil }
 
 type headerPart struct {
 	Name        string `json:"name"`

@@ -25,8 +25,9 @@ type entry struct {
 }
 
 const (
-	signed  uint32 = 1 << iota
-	outside        // has a file of contents
+	signed  uint32 = 1 << iota // it has a signature, and wants a time-stamp
+	outside                    // it has a file of contents
+	ours                       // the store has made it for itself
 )
 
 func (e entry) time() time.Time { return time.Unix(e.seconds, int64(e.nanos)).UTC() }
@@ -50,6 +51,15 @@ type summary struct {
 	Oldest  time.Time     `json:"oldest"`
 	Newest  time.Time     `json:"newest"`
 	Damaged []DamageError `json:"damaged,omitempty"`
+
+	Signed      int       `json:"signed"`       // how many want a time-stamp
+	LastSigned  uint64    `json:"last_signed"`  // the last of them
+	LastMessage uint64    `json:"last_message"` // the last record that the store has not made for itself
+	Stamps      int       `json:"stamps"`       // how many time-stamps of records there are
+	Stamped     span      `json:"stamped"`      // what they cover
+	Covered     uint64    `json:"covered"`      // up to this record its time-stamps cover the links
+	LastStamp   time.Time `json:"last_stamp"`
+	Removal     *removal  `json:"removal,omitempty"` // the last one
 }
 
 // live has the entries of a segment in memory.
@@ -57,6 +67,7 @@ type live struct {
 	summary
 	entries []entry    // ascending; what is in it never changes
 	ids     []idHashes // of the entries
+	stamps  []stampRow // ascending
 }
 
 func (s *segment) newLive() *live {
@@ -69,11 +80,23 @@ func (l *live) add(m mark, h head, j *header, digest link) {
 		number: h.number, at: h.at, seconds: j.Time.Unix(), nanos: uint32(j.Time.Nanosecond()),
 		client: m.hashClient(j.client()), provider: m.hashClient(j.service().Client),
 	}
-	if j.Documents[0] > 0 {
-		e.flags |= signed
-	}
 	if h.outside != 0 {
 		e.flags |= outside
+	}
+	switch {
+	case j.Stamp != nil:
+		e.flags |= ours
+		l.addStamp(j)
+	case j.Removal != nil:
+		e.flags |= ours
+		l.Removal = j.Removal
+	default:
+		l.LastMessage = h.number
+		if j.Documents[0] > 0 {
+			e.flags |= signed
+			l.Signed++
+			l.LastSigned = h.number
+		}
 	}
 	l.entries = append(l.entries, e)
 	l.ids = append(l.ids, idHashes{m.hash(messageID, j.MessageID), m.hash(requestID, j.RequestID)})
@@ -88,12 +111,26 @@ func (l *live) add(m mark, h head, j *header, digest link) {
 	l.Size = max(l.Size, l.End)
 }
 
+func (l *live) addStamp(j *header) {
+	l.LastStamp = j.Time
+	l.Covered = max(l.Covered, j.Stamp.Head)
+	if of := j.Stamp.Of; of.To > 0 {
+		l.stamps = append(l.stamps, stampRow{of, uint32(len(l.entries))})
+		l.Stamps++
+		if l.Stamped.From == 0 {
+			l.Stamped.From = of.From
+		}
+		l.Stamped.To = of.To
+	}
+}
+
 // view reads what is known of the records of a segment. Not for concurrent use.
 type view interface {
 	known() *summary
 	entry(i int) (entry, error)
 	// withID returns which entries have the hash of an id, ascending.
 	withID(kind int, hash uint32) ([]int, error)
+	stamp(i int) (stampRow, error)
 	close() error
 }
 
@@ -103,9 +140,10 @@ func (l *live) snapshot() view {
 	return &now
 }
 
-func (l *live) known() *summary            { return &l.summary }
-func (l *live) entry(i int) (entry, error) { return l.entries[i], nil }
-func (l *live) close() error               { return nil }
+func (l *live) known() *summary               { return &l.summary }
+func (l *live) entry(i int) (entry, error)    { return l.entries[i], nil }
+func (l *live) stamp(i int) (stampRow, error) { return l.stamps[i], nil }
+func (l *live) close() error                  { return nil }
 
 func (l *live) withID(kind int, hash uint32) (found []int, err error) {
 	for i := range l.ids {

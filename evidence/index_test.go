@@ -29,6 +29,12 @@ func entries(s *segment, n int) *live {
 			Time: time.Unix(int64(i)*1e6, 7).UTC(), MessageID: fmt.Sprint(i % 300), RequestID: fmt.Sprint(i),
 			Client: [4]string{"D", "G", fmt.Sprint(i % 5)}, Documents: [3]int64{int64(i % 3)},
 		}
+		switch i % 7 {
+		case 5:
+			j.Stamp = &stamp{Of: span{uint64(i - 1), uint64(i)}, Head: uint64(i)}
+		case 6:
+			j.Removal = &removal{Last: uint64(i)}
+		}
 		h := head{at: l.End, number: l.Next, outside: fileID(i % 4)}
 		l.add(s.mark, h, j, link{byte(i)})
 	}
@@ -64,6 +70,11 @@ func TestIndex(t *testing.T) {
 		for i := range n {
 			if e, err := x.entry(i); err != nil || e != l.entries[i] {
 				t.Fatalf("%d entries: entry %d is %+v, %v, want %+v", n, i, e, err, l.entries[i])
+			}
+		}
+		for i := range l.Stamps {
+			if r, err := x.stamp(i); err != nil || r != l.stamps[i] {
+				t.Fatalf("%d entries: stamp %d is %+v, %v, want %+v", n, i, r, err, l.stamps[i])
 			}
 		}
 		for kind := range idKinds {
@@ -324,6 +335,9 @@ func FuzzIndex(f *testing.F) {
 		}
 		for i := range min(x.Entries, 1000) {
 			x.entry(i)
+		}
+		for i := range min(x.Stamps, 1000) {
+			x.stamp(i)
 		}
 		for kind := range idKinds {
 			found, err := x.withID(kind, hash)

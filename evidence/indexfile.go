@@ -24,6 +24,7 @@ import (
 //	length    4  of the summary
 //	summary      JSON
 //	entries      one for each record
+//	stamps   20 for each time-stamp of records: the first and the last number it covers, and its entry; ascending
 //	then for each kind of id, message ids first
 //	starts       4 each: where a bucket begins in the rows; the first bits of a hash are its bucket
 //	rows         8 each: a hash, and the entry that has it; ascending
@@ -32,6 +33,7 @@ const (
 	pageSize    = 4 << 10
 	pageRoom    = pageSize - checkSize
 	entrySize   = 8 + 8 + 8 + 4 + 4 + 4*4
+	stampSize   = 8 + 8 + 4
 	rowSize     = 8
 	bucketRows  = 256      // about so many rows are in a bucket
 	maxSummary  = 64 << 20 // most of it tells of damage
@@ -75,6 +77,11 @@ func (l *live) writeTo(to io.Writer, m mark) error {
 	for _, e := range l.entries {
 		b = e.append(b[:0])
 		w.Write(b)
+	}
+	for _, r := range l.stamps {
+		b = binary.BigEndian.AppendUint64(b[:0], r.From)
+		b = binary.BigEndian.AppendUint64(b, r.To)
+		w.Write(binary.BigEndian.AppendUint32(b, r.entry))
 	}
 	type row struct{ hash, entry uint32 }
 	rows := make([]row, len(l.ids))
@@ -182,6 +189,7 @@ type indexFile struct {
 	f       fs.File
 	pages   pages
 	entries int64          // where they begin
+	stamps  int64          // where they begin
 	starts  [idKinds]int64 // where each table begins
 }
 
@@ -226,12 +234,14 @@ func readIndex(f fs.File, s *segment, size int64) (*indexFile, error) {
 		return nil, fmt.Errorf("%w: %w", errIndex, err)
 	}
 	n := x.Entries
-	if n < 0 || int64(n) > size/headSize || x.Size != size || x.End > size || x.Next < s.first {
+	if n < 0 || int64(n) > size/headSize || x.Stamps < 0 || x.Stamps > n || x.Size != size || x.End > size || x.Next < s.first {
 		return nil, fmt.Errorf("%w: it is that of a file of %d octets with %d records", errIndex, x.Size, n)
 	}
 	at := int64(len(b)) + length
 	x.entries = at
 	at += int64(n) * entrySize
+	x.stamps = at
+	at += int64(x.Stamps) * stampSize
 	for kind := range x.starts {
 		x.starts[kind] = at
 		at += int64(buckets(n)+1)*4 + int64(n)*rowSize
@@ -249,6 +259,16 @@ func (x *indexFile) entry(i int) (entry, error) {
 	var b [entrySize]byte
 	_, err := x.pages.ReadAt(b[:], x.entries+int64(i)*entrySize)
 	return readEntry(b[:]), err
+}
+
+func (x *indexFile) stamp(i int) (stampRow, error) {
+	var b [stampSize]byte
+	_, err := x.pages.ReadAt(b[:], x.stamps+int64(i)*stampSize)
+	r := stampRow{span{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}, binary.BigEndian.Uint32(b[16:])}
+	if err == nil && int(r.entry) >= x.Entries {
+		err = fmt.Errorf("%w: a stamp of entry %d", errIndex, r.entry)
+	}
+	return r, err
 }
 
 func (x *indexFile) withID(kind int, hash uint32) (found []int, err error) {

@@ -29,4 +29,6 @@ func (*none) Find(context.Context, Query) iter.Seq2[*Record, error] {
 
 func (*none) Check(context.Context, VerifyToken) (*Report, error) { return new(Report), nil }
 
+func (*none) Status() (Status, error) { return Status{}, nil }
+
 func (*none) Close() error { return nil }

@@ -123,6 +123,16 @@ func TestCrashWithLargeContents(t *testing.T) {
 		crash(fmt.Sprintf("%d octets of the record", cut-before), cut, whole, 1)
 	}
 	crash("nothing is missing", end, whole, 2)
+	if err := os.Rename(second, filepath.Join(dir, arriving, filepath.Base(second))); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, dir, segmentSize) // the name beside the segment was not durable
+	expect(t, s, 2)
+	if _, err := s.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	expectFiles(t, dir, 2)
 }
 
 // What is not ours in the folder of contents stays.

@@ -22,20 +22,28 @@ import (
 	"time"
 )
 
-// childOf names, in the environment of a child process of these tests, the folder it shall write to.
-const childOf = "EVIDENCE_TEST_CHILD_OF"
+// What children of these tests find in their environment: the folder to write to, and whether to remove and stamp what
+// they have written.
+const (
+	childOf     = "EVIDENCE_TEST_CHILD_OF"
+	childTidies = "EVIDENCE_TEST_CHILD_TIDIES"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childOf); dir != "" {
-		fmt.Println(child(dir))
+		fmt.Println(child(dir, os.Getenv(childTidies) != ""))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
 // child writes records from several goroutines and prints each number and id once it is durable, until it is killed.
-func child(dir string) error {
-	s, err := openShared(dir, 100_000)
+func child(dir string, tidies bool) error {
+	o := Options{SegmentSize: 100_000}
+	if tidies {
+		o.Keep = 100 * time.Millisecond
+	}
+	s, err := openShared(dir, o)
 	if err != nil {
 		return err
 	}
@@ -50,6 +58,7 @@ func child(dir string) error {
 				}
 				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), w, n)
 				r := keeping(id, make([]byte, size))
+				r.Time = time.Now()
 				wait, err := s.Put(context.Background(), r)
 				if err == nil {
 					err = wait()
@@ -62,13 +71,32 @@ func child(dir string) error {
 			}
 		}()
 	}
+	for _, f := range []func() error{
+		func() error { s.disk.settleAll(); return nil },
+		func() error { return s.disk.retain(s.options) },
+		func() error {
+			o := s.options
+			o.Timestamper = new(authority)
+			_, err := s.disk.stampRound(context.Background(), o, 50)
+			return err
+		},
+	} {
+		go func() {
+			for tidies {
+				if err := f(); err != nil {
+					failed <- err
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}
 	return <-failed
 }
 
-func startChild(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
+func startChild(t *testing.T, dir string, environment ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), childOf+"="+dir)
+	c.Env = append(append(os.Environ(), childOf+"="+dir), environment...)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -97,26 +125,35 @@ func rounds(t *testing.T) int {
 	return n
 }
 
+// killed starts a child, kills it soon after, and adds what it has acknowledged.
+func killed(t *testing.T, dir string, acknowledged map[uint64]string, environment ...string) {
+	t.Helper()
+	c, lines := startChild(t, dir, environment...)
+	time.AfterFunc(time.Duration(rand.IntN(60))*time.Millisecond, func() { c.Process.Kill() })
+	for lines.Scan() {
+		var number uint64
+		var id string
+		if n, _ := fmt.Sscanf(lines.Text(), "%d %s", &number, &id); n != 2 || !strings.HasPrefix(id, fmt.Sprint(c.Process.Pid, "-")) {
+			if strings.Contains(lines.Text(), "evidence") {
+				t.Errorf("a child says %q", lines.Text())
+			}
+			continue // its last words were cut
+		}
+		if acknowledged[number] != "" {
+			t.Errorf("number %d was given twice", number)
+		}
+		acknowledged[number] = id
+	}
+	c.Wait()
+}
+
 // Whenever a writer is killed, what it acknowledged is there, whole and linked, and nothing is half there.
 func TestKilledWriter(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := make(map[uint64]string)
 	kills := rounds(t)
 	for range kills {
-		c, lines := startChild(t, dir)
-		time.AfterFunc(time.Duration(rand.IntN(60))*time.Millisecond, func() { c.Process.Kill() })
-		for lines.Scan() {
-			var number uint64
-			var id string
-			if n, _ := fmt.Sscanf(lines.Text(), "%d %s", &number, &id); n != 2 || !strings.HasPrefix(id, fmt.Sprint(c.Process.Pid, "-")) {
-				continue // its last words were cut
-			}
-			if acknowledged[number] != "" {
-				t.Errorf("number %d was given twice", number)
-			}
-			acknowledged[number] = id
-		}
-		c.Wait()
+		killed(t, dir, acknowledged)
 	}
 	s := openAt(t, dir, segmentSize)
 	found := make(map[uint64]string)
@@ -142,6 +179,51 @@ func TestKilledWriter(t *testing.T) {
 	t.Logf("%d kills: %d records acknowledged, %d found, %d of them with large contents", kills, len(acknowledged), len(found), large)
 	if len(acknowledged) == 0 {
 		t.Error("nothing was acknowledged")
+	}
+}
+
+// The same while records get time-stamps and old ones are removed: after each kill all is whole but what was removed.
+func TestKilledWhileTidying(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := make(map[uint64]string)
+	kills, stamps := rounds(t), 0
+	var report *Report
+	for range kills {
+		killed(t, dir, acknowledged, childTidies+"=1")
+		s := openAt(t, dir, 100_000)
+		var err error
+		if report, err = s.Check(t.Context(), genuine); err != nil || report.Refused != nil || report.Indexes != nil {
+			t.Fatalf("Check = %+v, %v", report, err)
+		}
+		stamps = max(stamps, report.Timestamps)
+		found := make(map[uint64]string)
+		large := 0
+		for r, err := range s.Find(t.Context(), Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[r.Number] = r.MessageID
+			if drain(t, r) > inside {
+				large++
+			}
+		}
+		for number, id := range acknowledged {
+			if number > report.Removed && found[number] != id {
+				t.Fatalf("record %d of %s was acknowledged, and there is %q", number, id, found[number])
+			}
+		}
+		expectFiles(t, dir, large)
+		upTo := s.disk.stampedUpTo()
+		for number := range found {
+			if r, err := s.Get(t.Context(), number); err != nil || (r.Timestamp != nil) != (number <= upTo) {
+				t.Fatalf("record %d of %d that are stamped: %v", number, upTo, err)
+			}
+		}
+		s.Close()
+	}
+	t.Logf("%d kills: %d records acknowledged, %d removed, at most %d time-stamps", kills, len(acknowledged), report.Removed, stamps)
+	if report.Removed == 0 || stamps == 0 {
+		t.Error("nothing was removed, or nothing was stamped")
 	}
 }
 
