@@ -113,6 +113,8 @@ type fakeStore struct {
 	id ident.Server
 }
 
+func (*fakeStore) StampInterval() time.Duration { return 0 }
+
 func (s *fakeStore) Instance() string { return s.id.Instance }
 
 func (s *fakeStore) ServerOf(cert *x509.Certificate) (ident.Server, error) {

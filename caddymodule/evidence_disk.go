@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -23,7 +24,7 @@ func init() {
 // defaultKeepUpTo is the longest part that is kept where nothing is said.
 const defaultKeepUpTo = 10 << 20
 
-// DiskEvidence keeps the evidence of signed messages in a folder, for ever.
+// DiskEvidence keeps the evidence of signed messages in a folder.
 type DiskEvidence struct {
 	// The folder. Default: `xroad/NAME/evidence` in Caddy's data folder, with `default` for the server without a name.
 	Dir string `json:"dir,omitempty"`
@@ -35,7 +36,7 @@ type DiskEvidence struct {
 	// The longest part that is kept, in octets; of a longer one only the digest is. Default: no limit, where Keep is said.
 	UpTo int64 `json:"up_to,omitempty"`
 
-	// How long evidence is kept. Not available in this version. Default: for ever.
+	// How long evidence is kept. What is to be time-stamped stays until it is. Default: for ever.
 	For caddy.Duration `json:"for,omitempty"`
 }
 
@@ -60,15 +61,21 @@ func (d *DiskEvidence) Validate() error {
 	if d.UpTo > 0 && (d.Keep == "" || d.Keep == "digests") {
 		return errors.New("up to needs parts that are kept: write keep all up to SIZE or keep messages up to SIZE")
 	}
-	if d.For != 0 {
-		return fmt.Errorf("for is %w: leave it out", errNotAvailable)
+	if d.For < 0 {
+		return errors.New("for is negative")
 	}
 	return nil
 }
 
 // OpenEvidence implements EvidenceStore.
 func (d *DiskEvidence) OpenEvidence(_ context.Context, h Host) (evidence.Store, exchange.Keep, error) {
-	store, err := evidence.OpenDisk(d.folder(h.Name))
+	store, err := evidence.Open(d.folder(h.Name), evidence.Options{
+		Keep:        time.Duration(d.For),
+		Timestamper: h.Stamper,
+		Interval:    h.Trust.StampInterval(),
+		Acceptable:  h.Acceptable,
+		Clock:       h.Clock,
+	})
 	return store, d.keep(), err
 }
 

@@ -25,6 +25,9 @@ type Host struct {
 	Clock      func() time.Time
 	Trust      trust.Store  // nil while the trust store itself is being opened
 	Neighbours []dev.Server // the servers of this process that share the development instance
+
+	Stamper    evidence.Timestamper // of the evidence that is being opened; nil: none
+	Acceptable time.Duration        // how long it may fail; 0: as evidence has it
 }
 
 // Signer is a guest in the namespace xroad.signers.
@@ -50,6 +53,13 @@ type EvidenceStore interface {
 	// OpenEvidence opens an evidence store, which the caller closes, and says what to keep in it.
 	// ctx bounds the opening only.
 	OpenEvidence(ctx context.Context, h Host) (evidence.Store, exchange.Keep, error)
+}
+
+// Timestamper is a guest in the namespace xroad.timestampers.
+type Timestamper interface {
+	// OpenTimestamper says who stamps the evidence, nil for nobody, and how long that may have been failing before
+	// exchanges are refused, 0 for evidence.DefaultAcceptable. ctx bounds the opening only.
+	OpenTimestamper(ctx context.Context, h Host) (evidence.Timestamper, time.Duration, error)
 }
 
 // Versioned is implemented by a guest that reads files: a server whose files have changed is opened anew on a reload,

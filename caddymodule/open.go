@@ -112,6 +112,9 @@ func (s *Server) open() (_ *openServer, err error) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	taken = append(taken, x.Spool)
+	if h.Stamper, h.Acceptable, err = s.timestamper.OpenTimestamper(ctx, h); err != nil {
+		return nil, fmt.Errorf("timestamper: %w", err)
+	}
 	if x.Evidence, x.Keep, err = s.evidence.OpenEvidence(ctx, h); err != nil {
 		return nil, fmt.Errorf("evidence: %w", err)
 	}

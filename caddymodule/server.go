@@ -41,7 +41,7 @@ type Server struct {
 	// Where signed messages are kept: `disk` or `none`. Default: `disk`.
 	EvidenceRaw json.RawMessage `json:"evidence,omitempty" caddy:"namespace=xroad.evidence_stores inline_key=module"`
 
-	// Who time-stamps the evidence: `none`. Default: `none`.
+	// Who time-stamps the evidence: `none`, `dev` or `tsp`. Default: `none`.
 	TimestamperRaw json.RawMessage `json:"timestamper,omitempty" caddy:"namespace=xroad.timestampers inline_key=module"`
 
 	// What is special about other security servers, by identifier; "*" is for all others. Default: nothing.
@@ -60,10 +60,11 @@ type Server struct {
 	id    ident.Server
 	local exchange.Local
 
-	signer   Signer
-	trust    TrustStore
-	spool    Spool
-	evidence EvidenceStore
+	signer      Signer
+	trust       TrustStore
+	spool       Spool
+	evidence    EvidenceStore
+	timestamper Timestamper
 
 	neighbours func() []*Server // of the same app, this one too
 	storage    certmagic.Storage
@@ -188,13 +189,12 @@ func (s *Server) provision(ctx caddy.Context, app *App, name string) error {
 	if s.TimestamperRaw == nil {
 		s.TimestamperRaw = json.RawMessage(`{"module":"none"}`)
 	}
-	var timestamper caddy.Module
 	if err := errors.Join(
 		loadGuest(ctx, s, "SignerRaw", s.SignerRaw, &s.signer),
 		loadGuest(ctx, s, "TrustRaw", s.TrustRaw, &s.trust),
 		loadGuest(ctx, s, "SpoolRaw", s.SpoolRaw, &s.spool),
 		loadGuest(ctx, s, "EvidenceRaw", s.EvidenceRaw, &s.evidence),
-		loadGuest(ctx, s, "TimestamperRaw", s.TimestamperRaw, &timestamper),
+		loadGuest(ctx, s, "TimestamperRaw", s.TimestamperRaw, &s.timestamper),
 	); err != nil {
 		return err
 	}
@@ -233,4 +233,4 @@ func (s *Server) development() (modules []string) {
 	return modules
 }
 
-func (s *Server) guests() []any { return []any{s.signer, s.trust, s.spool, s.evidence} }
+func (s *Server) guests() []any { return []any{s.signer, s.trust, s.spool, s.evidence, s.timestamper} }

@@ -3,10 +3,22 @@
 package caddymodule
 
 import (
+	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/tsp"
+	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/trust"
+	"github.com/caddy-fairway/fairway/trust/dev"
 )
 
 func init() {
@@ -26,6 +38,11 @@ func (NoTimestamper) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// OpenTimestamper implements Timestamper.
+func (NoTimestamper) OpenTimestamper(context.Context, Host) (evidence.Timestamper, time.Duration, error) {
+	return nil, 0, nil
+}
+
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	timestamper none
@@ -34,7 +51,7 @@ func (NoTimestamper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return lineEnds(d)
 }
 
-// DevTimestamper is not available in this version.
+// DevTimestamper has the development instance stamp the evidence. It needs `trust dev`, for nobody else knows that authority.
 type DevTimestamper struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -45,10 +62,14 @@ func (DevTimestamper) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Validate refuses the module.
-func (DevTimestamper) Validate() error {
-	return fmt.Errorf("timestamper dev is %w: use timestamper none", errNotAvailable)
+// OpenTimestamper implements Timestamper.
+func (DevTimestamper) OpenTimestamper(ctx context.Context, h Host) (evidence.Timestamper, time.Duration, error) {
+	authority, err := dev.Open(ctx, h.Storage, h.ID.Instance, h.Clock)
+	return authority, 0, err
 }
+
+// anywhere implements developer: no site is opened by it.
+func (DevTimestamper) anywhere() bool { return true }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
@@ -58,12 +79,13 @@ func (DevTimestamper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return lineEnds(d)
 }
 
-// TSPTimestamper is not available in this version.
+// TSPTimestamper has time-stamping authorities of the X-Road instance stamp the evidence (RFC 3161), in the background.
 type TSPTimestamper struct {
-	// The addresses of time-stamping services, in the order in which they are tried. Required.
+	// The addresses of time-stamping services, in the order in which they are tried. What they answer counts only where
+	// the instance has approved the authority. Default: those that the instance names.
 	URLs []string `json:"urls,omitempty"`
 
-	// How long evidence may be without a time stamp before exchanges are refused. Default: no limit.
+	// How long time-stamping may have been failing before exchanges are refused. Default: 4h.
 	Limit caddy.Duration `json:"limit,omitempty"`
 }
 
@@ -75,9 +97,46 @@ func (TSPTimestamper) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Validate refuses the module.
-func (*TSPTimestamper) Validate() error {
-	return fmt.Errorf("timestamper tsp is %w: use timestamper none", errNotAvailable)
+// Validate checks the addresses.
+func (t *TSPTimestamper) Validate() error {
+	for _, address := range t.URLs {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("timestamper: %q is no http or https address", address)
+		}
+	}
+	if t.Limit < 0 {
+		return errors.New("timestamper: the limit is negative")
+	}
+	return nil
+}
+
+// OpenTimestamper implements Timestamper.
+func (t *TSPTimestamper) OpenTimestamper(_ context.Context, h Host) (evidence.Timestamper, time.Duration, error) {
+	return &approved{h.Trust, t.URLs, tsp.NewClient()}, time.Duration(t.Limit), nil
+}
+
+// approved asks the authorities that the instance has approved, as they are at that time.
+type approved struct {
+	trust  trust.Store
+	urls   []string
+	client *http.Client
+}
+
+// Stamp implements evidence.Timestamper.
+func (a *approved) Stamp(ctx context.Context, imprint []byte) ([]byte, error) {
+	var certs []*x509.Certificate
+	urls := a.urls
+	for _, authority := range a.trust.Authorities("") {
+		certs = append(certs, authority.Certificate)
+		if len(a.urls) == 0 && authority.URL != "" {
+			urls = append(urls, authority.URL)
+		}
+	}
+	token, err := tsp.Fetch(ctx, a.client, urls, tsp.Request{Digest: crypto.SHA512, Sum: imprint}, certs)
+	if err != nil {
+		return nil, err
+	}
+	return token.Raw, nil
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
@@ -86,6 +145,8 @@ func (*TSPTimestamper) Validate() error {
 //		url   URL…
 //		limit DURATION
 //	}
+//
+// The block may be left out.
 func (t *TSPTimestamper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume the module's name
 	return parseBlock(d, words{
@@ -101,7 +162,10 @@ func (t *TSPTimestamper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Interface guards
 var (
-	_ caddy.Validator       = (*DevTimestamper)(nil)
+	_ Timestamper           = (*NoTimestamper)(nil)
+	_ Timestamper           = (*DevTimestamper)(nil)
+	_ Timestamper           = (*TSPTimestamper)(nil)
+	_ developer             = (*DevTimestamper)(nil)
 	_ caddy.Validator       = (*TSPTimestamper)(nil)
 	_ caddyfile.Unmarshaler = (*NoTimestamper)(nil)
 	_ caddyfile.Unmarshaler = (*DevTimestamper)(nil)

@@ -52,6 +52,11 @@ func (s *Server) validate() (err error) {
 	if s.trust == nil {
 		return errors.New("the trust store is missing: write trust globalconf DIR or static FILE, or trust dev while developing")
 	}
+	if _, none := s.evidence.(*NoEvidence); none {
+		if _, none := s.timestamper.(*NoTimestamper); !none {
+			return errors.New("evidence none leaves nothing to time-stamp: leave the timestamper out")
+		}
+	}
 	if s.Ports, err = s.Ports.validate(); err != nil {
 		return fmt.Errorf("ports: %w", err)
 	}

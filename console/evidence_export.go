@@ -207,10 +207,31 @@ func (r found) container(ctx context.Context) (*asice.Container, error) {
 			c.Attachments[i] = open // the message comes first
 		}
 	}
+	if err := r.stamp(ctx, c); err != nil {
+		return nil, err
+	}
 	if c.Message == nil {
 		return nil, &unfitError{errors.New("the message was not kept, but only its digest; there is no container without message")}
 	}
 	return c, nil
+}
+
+// stamp puts the record's time-stamp into its container: beside the signature document, or inside where it is over that
+// signature alone.
+func (r found) stamp(ctx context.Context, c *asice.Container) error {
+	stamped, err := r.store.Get(ctx, r.Number)
+	if err != nil || stamped.Timestamp == nil {
+		return err
+	}
+	t := stamped.Timestamp
+	if t.HashChainResult != nil {
+		c.Stamp = asice.Stamp{HashChainResult: t.HashChainResult, HashChain: t.HashChain, Token: t.Token}
+		return nil
+	}
+	if c.Signature.XML, err = xades.AddTimestamp(r.Signature.XML, t.Token); err != nil {
+		return &unfitError{fmt.Errorf("its time-stamp does not fit its signature: %w", err)}
+	}
+	return nil
 }
 
 func write(w io.Writer, c *asice.Container) error {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"math/big"
+	"net/http"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/tsp"
@@ -50,4 +51,9 @@ func (a *Authority) Stamp(_ context.Context, imprint []byte) (token []byte, err 
 		return nil, err
 	}
 	return accepted.Raw, nil
+}
+
+// TimestampHandler answers requests for time-stamps over HTTP (RFC 3161 section 3.4), for those who want to ask so.
+func (a *Authority) TimestampHandler() http.Handler {
+	return &tsp.Authority{Key: a.stamper.Private, Certificate: a.stamper.Chain[0], Now: a.clock}
 }

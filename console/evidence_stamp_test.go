@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/hashchain"
+	"github.com/caddy-fairway/fairway/crypto/xades"
+	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/trust/dev"
+)
+
+// stamped is an evidence store whose records have a time-stamp.
+type stamped struct {
+	evidence.Store
+	stamp func(*evidence.Record) *evidence.Timestamp
+}
+
+func (s stamped) Get(ctx context.Context, number uint64) (*evidence.Record, error) {
+	r, err := s.Store.Get(ctx, number)
+	if err == nil {
+		r.Timestamp = s.stamp(r)
+	}
+	return r, err
+}
+
+// TestStampedContainers takes out records with a time-stamp of their own and of a batch: they are proved without being
+// told the time.
+func TestStampedContainers(t *testing.T) {
+	a := newArchive(t)
+	authority, err := dev.Open(t.Context(), &certmagic.FileStorage{Path: os.Getenv("XDG_DATA_HOME")}, demoSender.Instance, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(data []byte) []byte {
+		t.Helper()
+		der, err := authority.Stamp(t.Context(), crypto.SHA512.Sum(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	store, err := evidence.OpenRead(a.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for name, stamp := range map[string]func(*evidence.Record) *evidence.Timestamp{
+		"single": func(r *evidence.Record) *evidence.Timestamp {
+			value, err := xades.Value(r.Signature.XML)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &evidence.Timestamp{Token: token(value)}
+		},
+		"batch": func(r *evidence.Record) *evidence.Timestamp {
+			sums := [][]byte{crypto.SHA512.Sum(r.Signature.XML), crypto.SHA512.Sum([]byte("another"))}
+			result, chain, err := hashchain.BuildTimestamp(sums, crypto.SHA512)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &evidence.Timestamp{Token: token(result), HashChainResult: result, HashChain: chain(0)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record, err := store.Get(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			container, err := found{record, "ss1", stamped{store, stamp}}.container(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "it.asice")
+			f, err := os.Create(file)
+			if err == nil {
+				err = write(f, container)
+			}
+			if err != nil || f.Close() != nil {
+				t.Fatal(err)
+			}
+			v := fairway(t.Context(), "", "verify", file, "--trust", a.trust)
+			if v.err != nil || !strings.Contains(v.stdout, "development TSA") {
+				t.Errorf("%v\n%s%s", v.err, v.stdout, v.stderr)
+			}
+		})
+	}
+}
