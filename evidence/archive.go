@@ -216,7 +216,7 @@ func (a *archive) Get(ctx context.Context, number uint64) (*Record, error) {
 	switch {
 	case err == nil:
 		return r, nil
-	case errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist): // or removed meanwhile
+	case errors.Is(err, ErrNotFound) || a.removed(s, err):
 		return nil, fmt.Errorf("%w: %d", ErrNotFound, number)
 	}
 	return nil, fmt.Errorf("evidence: getting record %d: %w", number, err)
@@ -240,10 +240,20 @@ func (a *archive) fetch(number uint64) (*segment, *whole, error) {
 		}
 		v, err = a.relook(s)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = ErrNotFound // the segment is gone
+	if a.removed(s, err) {
+		err = ErrNotFound
 	}
-	return nil, nil, err
+	return s, nil, err
+}
+
+// removed reports whether an error tells that a segment is gone because it was too old.
+func (a *archive) removed(s *segment, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return !a.writes || !slices.Contains(a.segments, s) // who only reads learns it the next time
 }
 
 // doubtful reports whether an error may come of an index that is wrong.
@@ -324,7 +334,7 @@ func (a *archive) Find(ctx context.Context, q Query) iter.Seq2[*Record, error] {
 			if errors.Is(err, errStop) {
 				return
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !yield(nil, fmt.Errorf("evidence: searching: %w", err)) || ctx.Err() != nil {
+			if err != nil && !a.removed(s, err) && !yield(nil, fmt.Errorf("evidence: searching: %w", err)) || ctx.Err() != nil {
 				return
 			}
 		}

@@ -305,6 +305,31 @@ func TestCrashAtRotation(t *testing.T) {
 	}
 }
 
+// A segment that somebody takes away under a store that writes is missed.
+func TestSegmentTakenAway(t *testing.T) {
+	dir := linked(t)
+	s := openAt(t, dir, 1200)
+	if err := os.Remove(filepath.Join(dir, "00000002.evidence")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), 3); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("Get = %v", err)
+	}
+	missed := 0
+	for _, err := range s.Find(t.Context(), Query{}) {
+		if err != nil {
+			missed++
+		}
+	}
+	if missed != 1 {
+		t.Errorf("%d errors", missed)
+	}
+	var b *BreakError
+	if _, err := s.Check(t.Context(), nil); !errors.As(err, &b) || b.Number != 3 {
+		t.Errorf("Check = %v", err)
+	}
+}
+
 func TestRefusesWhatIsNotItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -422,6 +447,9 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte(`{"documents":[1,-1,0],"parts":[{"size":9223372036854775807,"kept":true},{"size":2,"kept":true}]}`), uint16(0), uint64(1))
 	f.Add([]byte(`{"documents":[0,0,0],"parts":[{"digest":"SHA-1"}]}`), uint16(0), uint64(1<<63))
 	f.Add([]byte(`null`), uint16(0), uint64(0))
+	f.Add([]byte(`{"documents":[1,1,144],"stamp":{"of":{"from":1,"to":2},"head":2,"digest":"`+strings.Repeat("0f", linkSize)+`"}}`), uint16(146), uint64(0))
+	f.Add([]byte(`{"documents":[1,0,71],"stamp":{"digest":"0f"}}`), uint16(72), uint64(0))
+	f.Add([]byte(`{"documents":[0,0,0],"removal":{"last":7,"digest":""}}`), uint16(0), uint64(0))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, json []byte, documents uint16, contents uint64) {
 		var m mark
@@ -439,6 +467,9 @@ func FuzzHeader(f *testing.F) {
 		w, err := h.read(file, m)
 		if err != nil {
 			return
+		}
+		if w.Stamp != nil {
+			newTree(w)
 		}
 		path := filepath.Join(dir, "file")
 		if err := os.WriteFile(path, b, 0o600); err != nil {

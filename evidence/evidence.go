@@ -77,7 +77,7 @@ type Store interface {
 	// The record's Content readers are not used after Put has returned. ctx bounds Put and the waiting; where the
 	// waiting ends with an error, the record may or may not be kept. An error means that nothing is kept.
 	Put(ctx context.Context, r *Record) (wait func() error, err error)
-	// Get returns a record by our number.
+	// Get returns a record by our number, with its time-stamp where it has one.
 	Get(ctx context.Context, number uint64) (*Record, error)
 	// Find yields the records that the query selects, oldest first. An error does not end the search, unless it is
 	// that of ctx: a *DamageError, say, tells where records may be missing, and others follow.

@@ -242,8 +242,9 @@ func (s *shared) Close() error {
 	return nil
 }
 
-// OpenRead returns a Store below dir that only reads, also while another process writes: each Get and Find sees the
-// records that are whole by then, durable or not yet. Put returns an error.
+// OpenRead returns a Store below dir that only reads, also while another process writes: each call sees the records that
+// are whole by then, durable or not yet. It makes no indexes: where one is missing, a search reads the segment itself.
+// Put returns an error, and Status cannot tell of failures.
 func OpenRead(dir string) (Store, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

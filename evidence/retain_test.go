@@ -188,7 +188,6 @@ func TestRetentionWaitsForTimestamps(t *testing.T) {
 		a.fail(nil)
 		time.Sleep(minInterval)
 		synctest.Wait()
-		stamped(t, s, 6)
 		s.retain(t, s.options)
 		from(t, s, 7)
 		put(t, s, small("new"))

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,7 @@ func stamping(t *testing.T, dir string, o Options) (*shared, *authority) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	synctest.Wait() // it has looked, and found nothing
 	return s, a
 }
 
@@ -163,7 +165,6 @@ func TestBatch(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, dir, Options{SegmentSize: 1200})
-		synctest.Wait()
 		unsigned := small("5")
 		unsigned.Signature, unsigned.Fault = crypto.Signature{}, "no"
 		for n := range 5 {
@@ -226,7 +227,6 @@ func TestBatch(t *testing.T) {
 func TestSingle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, t.TempDir(), Options{})
-		synctest.Wait()
 		put(t, s, realRecord("0"))
 		time.Sleep(minInterval)
 		synctest.Wait()
@@ -268,7 +268,6 @@ func TestSingle(t *testing.T) {
 func TestHeadAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, t.TempDir(), Options{})
-		synctest.Wait()
 		r := small("0")
 		r.Signature = crypto.Signature{}
 		put(t, s, r)
@@ -324,7 +323,6 @@ func TestBacklog(t *testing.T) {
 func TestAuthorityFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, t.TempDir(), Options{Interval: time.Hour})
-		synctest.Wait()
 		put(t, s, realRecord("0"))
 		put(t, s, realRecord("1"))
 		a.fail(errors.New("the authority is out"))
@@ -409,7 +407,6 @@ func TestAcceptable(t *testing.T) {
 func TestAuthorityHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, t.TempDir(), Options{Acceptable: time.Minute})
-		synctest.Wait()
 		a.hangs = true
 		put(t, s, small("0"))
 		time.Sleep(minInterval + stampTimeout)
@@ -432,7 +429,6 @@ func TestAuthorityOfTheLast(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		first, a := stamping(t, dir, Options{})
-		synctest.Wait()
 		second, b := stamping(t, dir, Options{})
 		put(t, first, small("0"))
 		time.Sleep(minInterval)
@@ -466,7 +462,6 @@ func TestTimestampsBindTheLinks(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := stamping(t, dir, Options{})
-		synctest.Wait()
 		for n := range 4 {
 			put(t, s, small(fmt.Sprint(n)))
 		}
@@ -514,6 +509,73 @@ func TestTimestampsBindTheLinks(t *testing.T) {
 	r, err := s.Check(t.Context(), genuine)
 	if err != nil || len(r.Refused) != 1 || r.Covered.Number != 0 {
 		t.Errorf("all but the token changed: Check = %+v, %v", r, err)
+	}
+}
+
+// A time-stamp that a crash has cut at any octet is none, and its records get another.
+func TestCrashInATimestamp(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, 0)
+	put(t, s, small("0"))
+	put(t, s, small("1"))
+	before := s.disk.last.live.End
+	o := s.options
+	o.Timestamper = new(authority)
+	if _, err := s.disk.stampRound(t.Context(), o, batchLimit); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	path := filepath.Join(dir, firstSegment)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := before; size <= int64(len(whole)); size++ {
+		if err := os.WriteFile(path, whole[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := openAt(t, dir, 0)
+		want := 2
+		if size == int64(len(whole)) {
+			want = 0
+		}
+		if st := status(t, s); st.Unstamped != want {
+			t.Fatalf("after %d octets: %+v", size-before, st)
+		}
+		if size%50 == 0 || want == 0 {
+			if _, err := s.disk.stampRound(t.Context(), o, batchLimit); err != nil {
+				t.Fatal(err)
+			}
+			stamped(t, s, 1)
+			stamped(t, s, 2)
+			if r, err := s.Check(t.Context(), genuine); err != nil || r.Timestamps != 1 || r.Covered.Number != 2 {
+				t.Fatalf("after %d octets: Check = %+v, %v", size-before, r, err)
+			}
+		}
+		s.Close()
+	}
+}
+
+// Where a time-stamp cannot be written it is asked for again, and is kept once.
+func TestTimestampOnAFullDisk(t *testing.T) {
+	s, bad := openBad(t, t.TempDir())
+	put(t, s, small("0"))
+	put(t, s, small("1"))
+	o, a := s.options, new(authority)
+	o.Timestamper = a
+	bad.room.Store(10)
+	if _, err := s.disk.stampRound(t.Context(), o, batchLimit); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a round on a full disk: %v", err)
+	}
+	bad.room.Store(1 << 40)
+	for range 2 {
+		if _, err := s.disk.stampRound(t.Context(), o, batchLimit); err != nil {
+			t.Error(err)
+		}
+	}
+	stamped(t, s, 2)
+	if r, err := s.Check(t.Context(), genuine); err != nil || r.Timestamps != 1 || len(a.take()) != 2 {
+		t.Errorf("Check = %+v, %v", r, err)
 	}
 }
 

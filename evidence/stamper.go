@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -267,8 +266,8 @@ func (a *archive) eachSigned(after, upTo uint64, f func(entry) bool) error {
 	a.mu.RUnlock()
 	for _, s := range segments {
 		v, err := a.look(s)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+		if a.removed(s, err) {
+			continue
 		}
 		if err != nil {
 			return err

@@ -32,10 +32,13 @@ func RunTimestamps(t *testing.T, leads func(result, chain, signature []byte) err
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				a := &Authority{leads: leads}
-				p := &place{open: func(t *testing.T, dir string) evidence.Store { return open(t, dir, a) }, dir: dir}
+				p := &place{dir: dir, open: func(t *testing.T, dir string) evidence.Store {
+					s := open(t, dir, a)
+					synctest.Wait() // it may have looked what there is to stamp
+					return s
+				}}
 				p.reopen(t)
 				defer func() { p.close(t) }()
-				synctest.Wait()
 				c.run(t, p, a)
 			})
 		})
