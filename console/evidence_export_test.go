@@ -216,7 +216,7 @@ func TestEvidenceExportMany(t *testing.T) {
 	if kept, err := os.ReadFile(filepath.Join(out, "ss1", "4711-request-3.attachment1")); err != nil || string(kept) != "picture" {
 		t.Errorf("beside the hash chain lies %q (%v)", kept, err)
 	}
-	v := fairway(t.Context(), "", "verify", filepath.Join(out, "ss1"), "--trust", a.trust, "--at", a.at)
+	v := fairway(t.Context(), "", "verify", out, "--trust", a.trust, "--at", a.at)
 	if v.err == nil || strings.Count(v.stdout, ": PROVED\n") != 2 || !strings.Contains(v.stderr, "1 of 3 not proved") {
 		t.Errorf("%v\n%s%s", v.err, v.stdout, v.stderr)
 	}

@@ -103,22 +103,19 @@ func (o *verifyOptions) files(args []string) ([]string, error) {
 	return files, nil
 }
 
-// containersIn returns the containers of a folder; one without any has not been what was meant.
-func containersIn(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && strings.EqualFold(filepath.Ext(e.Name()), ".asice") {
-			files = append(files, filepath.Join(dir, e.Name()))
+// containersIn returns the containers of a folder and of those in it, as "evidence export" fills them, one for each
+// security server. A folder without any has not been what was meant.
+func containersIn(dir string) (files []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".asice") {
+			files = append(files, path)
 		}
+		return err
+	})
+	if err == nil && files == nil {
+		err = fmt.Errorf("no file in %s is called *.asice", dir)
 	}
-	if files == nil {
-		return nil, fmt.Errorf("no file in %s is called *.asice", dir)
-	}
-	return files, nil
+	return files, err
 }
 
 func (o *verifyOptions) verifier(warnings io.Writer) (*verifier, error) {
