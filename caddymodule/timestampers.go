@@ -112,18 +112,22 @@ func (t *TSPTimestamper) Validate() error {
 
 // OpenTimestamper implements Timestamper.
 func (t *TSPTimestamper) OpenTimestamper(_ context.Context, h Host) (evidence.Timestamper, time.Duration, error) {
-	return &approved{h.Trust, t.URLs, tsp.NewClient()}, time.Duration(t.Limit), nil
+	return &approved{h.Trust, h.Clock, t.URLs, tsp.NewClient()}, time.Duration(t.Limit), nil
 }
 
 // approved asks the authorities that the instance has approved, as they are at that time.
 type approved struct {
 	trust  trust.Store
+	clock  func() time.Time
 	urls   []string
 	client *http.Client
 }
 
-// Stamp implements evidence.Timestamper.
+// Stamp implements evidence.Timestamper. Nothing is stamped under an outdated configuration (signature-and-evidence 9.4).
 func (a *approved) Stamp(ctx context.Context, imprint []byte) ([]byte, error) {
+	if err := a.trust.Valid(a.clock()); err != nil {
+		return nil, err
+	}
 	var certs []*x509.Certificate
 	urls := a.urls
 	for _, authority := range a.trust.Authorities("") {

@@ -42,6 +42,16 @@ func stampHost(t *testing.T, url string) (Host, trust.TSA) {
 	return h, p.TSAs[0]
 }
 
+// outdatedTrust is a trust store whose time is over.
+type outdatedTrust struct{ trust.Store }
+
+func (outdatedTrust) Valid(time.Time) error { return outdatedError{} }
+
+type outdatedError struct{}
+
+func (outdatedError) Error() string { return "the configuration is outdated" }
+func (outdatedError) Cause() string { return "global_conf_outdated" }
+
 func TestTimestampers(t *testing.T) {
 	imprint := crypto.SHA512.Sum([]byte("what was signed"))
 	authority := httptest.NewServer(nil)
@@ -53,6 +63,8 @@ func TestTimestampers(t *testing.T) {
 	}
 	authority.Config.Handler = key.TimestampHandler()
 	elsewhere, _ := stampHost(t, authority.URL) // another instance of that name, with another authority
+	outdated := h
+	outdated.Trust = outdatedTrust{h.Trust}
 	tests := []struct {
 		name  string
 		guest Timestamper
@@ -63,6 +75,7 @@ func TestTimestampers(t *testing.T) {
 		{"dev", &DevTimestamper{}, h, "", 0},
 		{"tsp, the authority of the instance", &TSPTimestamper{}, h, "", 0},
 		{"tsp, an address that answers nothing and one that does", &TSPTimestamper{URLs: []string{"http://127.0.0.1:1", authority.URL}, Limit: caddy.Duration(time.Hour)}, h, "", time.Hour},
+		{"tsp, under an outdated configuration", &TSPTimestamper{}, outdated, "global_conf_outdated", 0},
 		{"tsp, an authority that the instance has not approved", &TSPTimestamper{}, elsewhere, "mlog.tsp_certificate_not_found", 0},
 	}
 	for _, tt := range tests {
