@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/internal/testbed"
@@ -218,4 +220,53 @@ func TestHead(t *testing.T) {
 		}
 		response.Body.Close()
 	}
+}
+
+// TestRuleForAPeer: what is special about one security server holds for the requests that go to it and the answers that
+// come to it, and evidence names the peer on both sides.
+func TestRuleForAPeer(t *testing.T) {
+	chain := crypto.Chain
+	special := func(code, member string) func(*exchange.SecurityServer) {
+		return func(s *exchange.SecurityServer) {
+			s.Local.Peers = map[ident.Server]exchange.PeerRule{{Instance: "DEV", Class: "GOV", Member: member, Code: code}: {Form: &chain}}
+		}
+	}
+	bed := testbed.New(t, testbed.Options{Route: testbed.Echo{Attach: true}, Sender: special("ss2", "0000"), Receive: special("ss1", "1111")})
+	_, answer := post(t, bed, relatedType, bytes.NewReader(related(testbed.Envelope(header(), "echo", ""), []byte("x"))))
+	if code := faultOf(t, answer); code != "" {
+		t.Fatalf("%s\n%s", code, answer)
+	}
+	for server, peer := range map[*exchange.SecurityServer]string{bed.Sender: "DEV/GOV/0000/ss2", bed.Receiver: "DEV/GOV/1111/ss1"} {
+		n := 0
+		for r, err := range server.Evidence.Find(t.Context(), evidence.Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			if r.Signature.Form() != chain || r.Peer != peer {
+				t.Errorf("%s: response %v has form %s and peer %q", server.ID, r.Response, r.Signature.Form(), r.Peer)
+			}
+		}
+		if n != 2 {
+			t.Errorf("%s has %d records", server.ID, n)
+		}
+	}
+}
+
+// TestRoundTripper uses a Sender as what it is, without an HTTP server before it.
+func TestRoundTripper(t *testing.T) {
+	bed := testbed.New(t, testbed.Options{})
+	req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(testbed.Envelope(header(), "echo", "")))
+	req.Header.Set("Content-Type", "text/xml")
+	req.RemoteAddr = "127.0.0.1:1"
+	response, err := (&exchange.Sender{Server: bed.Sender}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || int64(len(answer)) != response.ContentLength || faultCode(t, answer) != "" {
+		t.Errorf("%d octets of %d, %v", len(answer), response.ContentLength, err)
+	}
+	response.Body.Close()
+	bed.CheckClean()
 }

@@ -66,6 +66,15 @@ func (s *SecurityServer) put(ctx context.Context, r *evidence.Record, parts []wi
 	}, nil
 }
 
+// putDurably is put and the waiting for it.
+func (s *SecurityServer) putDurably(ctx context.Context, r *evidence.Record, parts []wire.Part, open func() (io.ReadSeekCloser, error)) error {
+	wait, err := s.put(ctx, r, parts, open)
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
 func (k Keep) wants(name string, size int64) bool {
 	if size > k.UpTo {
 		return false

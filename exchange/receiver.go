@@ -86,11 +86,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	x.outcome.sent(message.Parts, verified.Form)
 	record := s.record(&x.outcome, &message.Header, false)
 	record.Signature = *message.Signature
-	wait, err := s.put(r.Context(), record, message.Parts, message.Open)
-	if err == nil {
-		err = wait()
-	}
-	if err != nil {
+	if err := s.putDurably(r.Context(), record, message.Parts, message.Open); err != nil {
 		return wire.At(here, err)
 	}
 	switch {

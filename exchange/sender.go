@@ -118,7 +118,8 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 			wire.HeaderRequestID:           {x.outcome.RequestID},
 			"User-Agent":                   {""},
 		},
-		Body: x.upload,
+		Body:   x.upload,
+		Judged: x.upload.goesTo,
 	})
 	if server != (ident.Server{}) {
 		x.outcome.Peer = server.String()
@@ -188,11 +189,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		x.outcome.Fault, x.outcome.Err = m.FaultCode, told(m)
 		record := s.record(&x.outcome, request, true)
 		record.Fault = m.FaultCode
-		wait, err := s.put(ctx, record, nil, nil)
-		if err == nil {
-			err = wait()
-		}
-		if err != nil {
+		if err := s.putDurably(ctx, record, nil, nil); err != nil {
 			return nil, wire.At(wire.AtSender, err)
 		}
 		return packageResponse(m)

@@ -105,6 +105,9 @@ func newUpload(ctx context.Context, w wrapping, original *wire.Original, ocsp []
 	return u
 }
 
+// goesTo is told the security server before WriteTo is called: its form of signature counts, and evidence names it.
+func (u *upload) goesTo(server ident.Server) { u.peer, u.record.Peer = server, server.String() }
+
 // WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
 func (u *upload) WriteTo(w io.Writer) (int64, error) {
 	u.out.w = w

@@ -98,6 +98,9 @@ type Request struct {
 	Server   *ident.Server // the one that the consumer wants, or nil
 	Header   http.Header
 	Body     Body
+	// Judged is told, before Body is begun, which security server has been found good for it. It may be told again,
+	// where the first connection was of no use after all.
+	Judged func(ident.Server)
 }
 
 // Post sends the request to a security server of the provider and returns the answer as soon as its header is there,
@@ -145,6 +148,7 @@ func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *rac
 			cancel(err)
 			return
 		}
+		r.Judged(to.Server)
 		g.open.Store(true)
 	}})
 	ctx = context.WithValue(ctx, racedKey{}, conn)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -129,7 +130,14 @@ func (b *body) Close() error { b.closed.Add(1); return nil }
 
 func post(ctx context.Context, pool *peer.Pool, named *ident.Server) (*body, ident.Server, error) {
 	b := &body{text: "hello"}
-	response, chosen, err := pool.Post(ctx, peer.Request{Provider: provider, Server: named, Header: http.Header{}, Body: b})
+	var judged ident.Server
+	response, chosen, err := pool.Post(ctx, peer.Request{
+		Provider: provider, Server: named, Header: http.Header{}, Body: b,
+		Judged: func(s ident.Server) { judged = s },
+	})
+	if err == nil && judged != chosen {
+		err = fmt.Errorf("%s was judged, and the answer is that of %s", judged, chosen)
+	}
 	if err == nil {
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
