@@ -199,7 +199,6 @@ func (s *Server) service(id ident.Service, c Service) (*exchange.Service, error)
 	service := &exchange.Service{ID: id, Timeout: time.Duration(c.Timeout), Limit: c.Limit, Disabled: c.Disabled}
 	switch c.Delivery {
 	case "", "strict":
-		service.Delivery = exchange.Strict
 	case "gated", "file":
 		return nil, fmt.Errorf("delivery %s is %w: use strict", c.Delivery, errNotAvailable)
 	default:

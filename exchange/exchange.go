@@ -89,17 +89,10 @@ type Service struct {
 	Timeout  time.Duration       // without progress; 0 is DefaultTimeout
 	Limit    int64               // octets of one request package; 0 is none
 	Disabled *string             // the notice for callers; nil is enabled
-	Delivery Delivery
 }
 
 // DefaultTimeout is the silence that a service may take.
 const DefaultTimeout = 60 * time.Second
-
-// Delivery is how a verified request reaches its service.
-type Delivery uint8
-
-// Strict hands nothing to the service before the signature is verified.
-const Strict Delivery = 0
 
 // Subject is who may call a service: exactly one of its fields is set.
 type Subject struct {

@@ -4,6 +4,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,10 +29,10 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 		return wire.At(next, wire.Errorf("http_error", "the service answered with HTTP status %d", a.status))
 	}
 	original, err := wire.Open(a.contentType, a.body)
+	if errors.Is(err, wire.ErrNoPart) {
+		err = wire.Errorf("invalid_message", "the service's multipart answer has no part: its boundary never occurs")
+	}
 	if err != nil {
-		if wire.Code(wire.At(next, err)) == string(next)+".missing_soap" {
-			err = wire.Errorf("invalid_message", "the service's multipart answer has no part: its boundary never occurs")
-		}
 		return wire.At(next, err)
 	}
 	h := x.line.w.Header()

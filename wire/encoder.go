@@ -87,9 +87,6 @@ func (e *Encoder) ContentType() string {
 // Parts returns what has been written of the message, /message.xml first.
 func (e *Encoder) Parts() []Part { return e.parts }
 
-// Started reports whether a part has been begun, so that an error must now be told by a Fault.
-func (e *Encoder) Started() bool { return e.stage > stageOCSP || e.out.Buffered() > 0 }
-
 // OCSP writes the OCSP response of a certificate of our TLS chain.
 func (e *Encoder) OCSP(der []byte) error {
 	e.enter(stageOCSP)

@@ -16,6 +16,9 @@ import (
 // PlainContentType is how an envelope travels that came without a multipart around it.
 const PlainContentType = "text/xml; charset=UTF-8"
 
+// ErrNoPart: a multipart body in which the boundary never occurs. From an information system that asks it is missing_soap.
+var ErrNoPart = Errorf("missing_soap", "the multipart body has no part: its boundary never occurs")
+
 // Original is the message of an information system as it streams in: an envelope and its attachments.
 // Read the envelope to its end first, then call Next until io.EOF.
 type Original struct {
@@ -29,7 +32,7 @@ type Original struct {
 
 // Open reads the beginning of an information system's message: Content-Type, first part, X-Road header
 // (message-and-transport 2.2, 3 and 4). Errors are causes without a place; a multipart body without any part is
-// missing_soap. The Original owns body until Next has returned an error.
+// ErrNoPart. The Original owns body until Next has returned an error.
 func Open(contentType string, body io.Reader) (*Original, error) {
 	if contentType == "" {
 		return nil, Errorf("invalid_content_type", "the message has no Content-Type; send text/xml or multipart/related")
@@ -55,7 +58,7 @@ func Open(contentType string, body io.Reader) (*Original, error) {
 	o.reader = multipart.NewReader(body, boundary, multipart.Limits{})
 	first, err := o.reader.Next()
 	if errors.Is(err, io.EOF) || errors.Is(err, multipart.ErrTruncated) {
-		return nil, Errorf("missing_soap", "the multipart body has no part: its boundary never occurs")
+		return nil, ErrNoPart
 	} else if err != nil {
 		return nil, err
 	}
