@@ -94,7 +94,8 @@ type Store interface {
 
 // Status tells how far time-stamping is.
 type Status struct {
-	Unstamped int       // signed records without a time-stamp
+	Signed    int       // signed records
+	Unstamped int       // those of them without a time-stamp
 	Oldest    time.Time // of the first of them; zero: there are none
 	Stamped   time.Time // when the last time-stamp was put; zero: none is known
 	Failing   time.Time // since when attempts have failed; zero: the last one did not

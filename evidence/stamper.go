@@ -118,6 +118,36 @@ func (s *stamper) note(o Options, err error, more bool) {
 	}
 }
 
+// Stamp has t stamp what has no time-stamp below dir, now, and returns when that is durable. It is for those who cannot
+// wait for the next round of the store that this process has open there; that one goes on as it was. Where another
+// process writes to the folder, it is an error.
+func Stamp(ctx context.Context, dir string, t Timestamper) error {
+	if err := stampNow(ctx, dir, t); err != nil {
+		return &Error{"time-stamping " + dir, err}
+	}
+	return nil
+}
+
+func stampNow(ctx context.Context, dir string, t Timestamper) (err error) {
+	s, err := share(dir, func(d *disk) Options {
+		if n := len(d.shares); n > 0 {
+			return d.shares[n-1].options
+		}
+		o, _ := Options{}.check()
+		return o
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	o := s.options
+	o.Timestamper = t
+	for full := true; full && err == nil; {
+		full, err = s.disk.stampRound(ctx, o, s.disk.batchLimit)
+	}
+	return err
+}
+
 // refusal is the error of Put when time-stamping has failed for too long.
 func (s *stamper) refusal() error {
 	s.mu.Lock()
@@ -155,6 +185,12 @@ func (e *timestampingError) Cause() string { return "timestamping_failed" }
 // stampRound gets a time-stamp for the first records that have none, and for the linking of all. full: it took as many
 // as it may.
 func (d *disk) stampRound(ctx context.Context, o Options, limit int) (full bool, err error) {
+	select {
+	case d.rounds <- struct{}{}:
+		defer func() { <-d.rounds }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	head, digest, err := d.durable(ctx)
 	if err != nil {
 		return false, err
@@ -327,6 +363,7 @@ func (a *archive) status() (st Status, err error) {
 	var partly *segment
 	for _, s := range a.segments {
 		k := s.known()
+		st.Signed += k.Signed
 		if k.LastStamp.After(st.Stamped) {
 			st.Stamped = k.LastStamp
 		}
