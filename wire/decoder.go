@@ -22,7 +22,7 @@ const (
 	maxOCSPCount    = 8         // OCSP responses: a TLS chain has no more certificates
 	maxSignature    = 2 << 20   // octets of a signature document
 	maxChainResult  = 16 << 10  // octets of a hash chain result
-	maxChain        = 8 << 20   // octets of a hash chain: a line of some 250 for each attachment
+	maxChain        = 5 << 20   // octets of a hash chain: a line of some 250 for each attachment
 	maxFault        = 1 << 20   // octets of a fault that are looked at; longer ones are passed on all the same
 	maxEpilogue     = 64 << 10  // octets after the last delimiter that are read, to see that the body is complete
 )

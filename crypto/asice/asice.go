@@ -153,7 +153,7 @@ func (c *Container) documents() []document {
 	return []document{
 		{signatureName, &c.Signature.XML, 2 << 20},
 		{sigResultName, &c.Signature.HashChainResult, 16 << 10},
-		{sigChainName, &c.Signature.HashChain, 8 << 20},
+		{sigChainName, &c.Signature.HashChain, 5 << 20},
 		{tsResultName, &c.Stamp.HashChainResult, 16 << 10},
 		{tsChainName, &c.Stamp.HashChain, 64 << 10},
 		{manifestName, &c.manifest, 256 << 10},

@@ -14,6 +14,9 @@ const (
 // digestList is what a step hashes to: its items as DER (section 5.1), without the header of the whole.
 type digestList struct{ items, item []byte }
 
+// expect makes room for n items of the longest digests.
+func (l *digestList) expect(n int) { l.items = make([]byte, 0, 112*n) }
+
 func (l *digestList) add(digest crypto.Digest, sum []byte) {
 	l.item = appendDER(l.item[:0], octetString, sum)
 	l.item = appendDER(l.item, utf8String, digest.URI())

@@ -5,6 +5,7 @@ package hashchain
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -121,11 +122,25 @@ func (f *follower) read(uri string) ([]byte, error) {
 		return nil, failf(invalidURI, "resolving %.128q: %w", uri, err)
 	}
 	defer file.Close()
-	octets, err := io.ReadAll(io.LimitReader(file, int64(limits.Size)+1))
-	if err != nil {
+	var s small
+	if _, err := io.Copy(&s, file); errors.Is(err, errTooLong) {
+		return nil, failf(malformed, "reading %.128q: %w", uri, err)
+	} else if err != nil {
 		return nil, failf(invalidURI, "reading %.128q: %w", uri, err)
 	}
-	return octets, nil
+	return s.octets.Bytes(), nil
+}
+
+var errTooLong = fmt.Errorf("it has more than %d octets", limits.Size)
+
+// small takes up what fits into the limit of a document. Octets that come in one piece are held once.
+type small struct{ octets bytes.Buffer }
+
+func (s *small) Write(p []byte) (int, error) {
+	if s.octets.Len()+len(p) > limits.Size {
+		return 0, errTooLong
+	}
+	return s.octets.Write(p)
 }
 
 // octets returns the digest list of a step. Each step is reached once, so the work is bounded by the length of the chain.
@@ -135,6 +150,7 @@ func (f *follower) octets(s *hashStep) ([]byte, error) {
 	}
 	s.reached = true
 	var l digestList
+	l.expect(len(s.items))
 	for i := range s.items {
 		sum, err := f.sum(s, &s.items[i])
 		if err != nil {

@@ -27,7 +27,11 @@ const MaxParts = 20000
 const maxSteps = 64
 
 // limits bounds hash chain documents: MaxParts need 7 nodes and some 200 octets each.
-var limits = c14n.Limits{Size: 8 << 20, Depth: 8, Attributes: 16, Nodes: 8 * MaxParts}
+var limits = c14n.Limits{Size: 5 << 20, Depth: 8, Attributes: 16, Nodes: 8 * MaxParts}
+
+// maxTags is how many tags a hash chain document may have: MaxParts need 4 each, and steps some more. A tree of elements
+// without anything in them would take ten times the memory of an honest one.
+const maxTags = 4*MaxParts + 16*maxSteps
 
 // Error says why a hash chain was refused.
 type Error struct {

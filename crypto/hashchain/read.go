@@ -3,6 +3,9 @@
 package hashchain
 
 import (
+	"bytes"
+	"fmt"
+
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/c14n"
 )
@@ -53,9 +56,17 @@ type item struct {
 	target    *hashStep // of stepRef, once followed
 }
 
+// parse reads a hash chain document or a result within the limits.
+func parse(octets []byte) (*c14n.Element, error) {
+	if n := bytes.Count(octets, []byte("<")); n > maxTags {
+		return nil, fmt.Errorf("%d tags, more than %d", n, maxTags)
+	}
+	return c14n.Parse(octets, limits)
+}
+
 // readResult reads a hash chain result strictly by its schema (section 5.4).
 func readResult(octets []byte) (*chainResult, error) {
-	root, err := c14n.Parse(octets, limits)
+	root, err := parse(octets)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +86,7 @@ func readResult(octets []byte) (*chainResult, error) {
 
 // readDocument reads a hash chain strictly by its schema, with the limits of section 7.5 rule 7.
 func readDocument(name string, octets []byte) (*document, error) {
-	root, err := c14n.Parse(octets, limits)
+	root, err := parse(octets)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +111,7 @@ func readDocument(name string, octets []byte) (*document, error) {
 }
 
 func (d *document) addStep(s *c14n.Structure, e *c14n.Element, method crypto.Digest) {
-	step := &hashStep{in: d}
+	step := &hashStep{in: d, items: make([]item, 0, min(len(e.Children()), MaxParts))}
 	d.steps = append(d.steps, step)
 	if id, ok := e.Attr("id"); ok {
 		if d.ids[id] != nil {
