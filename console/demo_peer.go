@@ -176,7 +176,7 @@ func (x *exchange) checkPeer(ctx context.Context, store trust.Store, resp *http.
 	}
 	defer m.Discard()
 	if m.FaultCode == "" {
-		if _, err := m.Verify(store, demoService.Client, time.Now()); err != nil {
+		if _, err := m.Verify(new(xades.Verifier), store, demoService.Client, time.Now()); err != nil {
 			return err
 		}
 	}

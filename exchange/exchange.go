@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/peer"
@@ -38,9 +39,10 @@ type SecurityServer struct {
 	// Report is told what goes wrong in the background, such as an OCSP responder that does not answer. It may be nil.
 	Report func(error)
 
-	statuses *statuses
-	signers  *signers
-	backends *backends
+	statuses   *statuses
+	signers    *signers
+	signatures xades.Verifier
+	backends   *backends
 }
 
 // Keys gives a security server its private keys. It is safe for concurrent use.

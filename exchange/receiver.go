@@ -79,7 +79,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 		return err
 	}
 	defer message.Discard()
-	verified, err := message.Verify(s.Trust, message.Header.Client, s.Clock())
+	verified, err := message.Verify(&s.signatures, s.Trust, message.Header.Client, s.Clock())
 	if err != nil {
 		return wire.At(here, err)
 	}

@@ -199,7 +199,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		return nil, err
 	}
 	x.outcome.sent(sent, x.upload.record.Signature.Form())
-	if _, err := m.Verify(s.Trust, request.Service.Client, s.Clock()); err != nil {
+	if _, err := m.Verify(&s.signatures, s.Trust, request.Service.Client, s.Clock()); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
 	if err := soap.Consistent(request, &m.Header); err != nil {

@@ -82,33 +82,3 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestFactsAreBounded(t *testing.T) {
-	var f facts
-	proofs := 0
-	prove := func() (any, error) { proofs++; return proofs, nil }
-	for i := range 3*maxFacts + 10 {
-		f.get(prove, fmt.Append(nil, i))
-	}
-	kept := 0
-	f.kept.Range(func(any, any) bool { kept++; return true })
-	if kept > maxFacts {
-		t.Errorf("%d facts are kept", kept)
-	}
-	before := proofs
-	if v, _ := f.get(prove, []byte("a"), []byte("bc")); v != before+1 {
-		t.Error("not proved")
-	}
-	if v, _ := f.get(prove, []byte("a"), []byte("bc")); v != before+1 {
-		t.Error("proved twice")
-	}
-	if v, _ := f.get(prove, []byte("ab"), []byte("c")); v != before+2 {
-		t.Error("other octets with the same sum borrow a fact")
-	}
-	fails := func() (any, error) { return nil, fmt.Errorf("false") }
-	for range 2 {
-		if _, err := f.get(fails, []byte("false")); err == nil {
-			t.Error("what is false became a fact")
-		}
-	}
-}

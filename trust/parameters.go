@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/ocsp"
 	"github.com/caddy-fairway/fairway/ident"
 )
@@ -98,7 +99,7 @@ func newInstance(p Parameters) (*instance, error) {
 	s := &instance{
 		p:           p,
 		era:         messages,
-		proved:      new(facts),
+		proved:      new(crypto.Facts),
 		authorities: make(map[string][]*authority),
 		servers:     make(map[ident.Server]*Server),
 		serving:     make(map[ident.Client][]*Server),
@@ -130,7 +131,7 @@ type instance struct {
 	client   *http.Client // nil where ask is not
 	era      era          // of what is judged
 	expiries []expiry
-	proved   *facts
+	proved   *crypto.Facts
 
 	authorities map[string][]*authority // by subject name, DER, in the order of the parameters
 	servers     map[ident.Server]*Server

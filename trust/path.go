@@ -84,7 +84,7 @@ func (s *instance) issued(issuer, c *x509.Certificate, e era) bool {
 	if !bytes.Equal(c.RawIssuer, issuer.RawSubject) || weak(c.SignatureAlgorithm) && !e.sha1 {
 		return false
 	}
-	_, err := s.proved.get(func() (any, error) {
+	_, err := s.proved.Get(func() (any, error) {
 		return nil, issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature)
 	}, []byte("certificate"), c.Raw, issuer.Raw)
 	return err == nil

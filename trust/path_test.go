@@ -11,6 +11,8 @@ import (
 	"crypto/x509/pkix"
 	"testing"
 	"time"
+
+	"github.com/caddy-fairway/fairway/crypto"
 )
 
 const notCreated = "cannot_create_cert_path"
@@ -102,7 +104,7 @@ func TestPath(t *testing.T) {
 		{"path length 1, one between and one of the same name", issue(t, named("x"), issue(t, named("y"), rekeyed, certifying), nil), nil, one, 0, notCreated, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &instance{proved: new(facts)}
+			s := &instance{proved: new(crypto.Facts)}
 			for range 2 { // the second time with what was proved the first time
 				path, err := s.path(c.leaf.Certificate, c.extra, c.anchor.Certificate, now, messages)
 				check(t, err, c.cause, c.words)
@@ -118,7 +120,7 @@ func TestPath(t *testing.T) {
 
 	t.Run("a CA of the same name does not count", func(t *testing.T) {
 		y := issue(t, named("y"), rekeyed, certifying)
-		path, err := (&instance{proved: new(facts)}).path(issue(t, named("x"), y, nil).Certificate, certs(y, rekeyed), one.Certificate, now, messages)
+		path, err := (&instance{proved: new(crypto.Facts)}).path(issue(t, named("x"), y, nil).Certificate, certs(y, rekeyed), one.Certificate, now, messages)
 		if err != nil || len(path) != 3 {
 			t.Errorf("got %d, %v", len(path), err)
 		}
@@ -130,7 +132,7 @@ func TestPath(t *testing.T) {
 			top = issue(t, named("ca "+string(rune('a'+len(above)))), top, certifying)
 			above = append(above, top)
 		}
-		_, err := (&instance{proved: new(facts)}).path(issue(t, named("x"), top, nil).Certificate, certs(above...), root.Certificate, now, messages)
+		_, err := (&instance{proved: new(crypto.Facts)}).path(issue(t, named("x"), top, nil).Certificate, certs(above...), root.Certificate, now, messages)
 		check(t, err, invalidPath, "at most 8")
 	})
 }
@@ -155,7 +157,7 @@ func TestVectorPaths(t *testing.T) {
 		{"user_0 in a message of today", load("user_0"), nil, messages, 0, invalidPath},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path, err := (&instance{proved: new(facts)}).path(c.leaf, c.extra, root, root.NotBefore.AddDate(0, 0, 5), c.era)
+			path, err := (&instance{proved: new(crypto.Facts)}).path(c.leaf, c.extra, root, root.NotBefore.AddDate(0, 0, 5), c.era)
 			check(t, err, c.cause, "")
 			if len(path) != c.length {
 				t.Errorf("a path of %d, want %d", len(path), c.length)

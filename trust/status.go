@@ -56,7 +56,7 @@ func (s *instance) Status(ctx context.Context, cert *x509.Certificate) ([]byte, 
 	for _, url := range append(issuer.urls[:len(issuer.urls):len(issuer.urls)], cert.OCSPServer...) {
 		response, err := ocsp.Fetch(ctx, s.client, []string{url}, cert, issuer.Certificate)
 		if err == nil {
-			if _, err = s.authenticate(response, cert, issuer.Certificate, s.policy(issuer.Certificate, messages)); err == nil {
+			if _, err = s.authenticate([][]byte{response}, cert, issuer.Certificate, s.policy(issuer.Certificate, messages)); err == nil {
 				return response, nil
 			}
 			err = fmt.Errorf("asking %q: %w", url, err)

@@ -159,27 +159,27 @@ func (s *instance) good(cert *x509.Certificate, extra []*x509.Certificate, respo
 }
 
 func (s *instance) notRevoked(cert, issuer *x509.Certificate, responses [][]byte, at time.Time, e era) (*ocsp.Verdict, error) {
-	response := ocsp.For(responses, cert, issuer)
-	if response == nil {
-		return nil, refuse("cert_validation", "there is no OCSP response for certificate %s among %d", ocsp.Name(cert), len(responses))
-	}
 	policy := s.policy(issuer, e)
-	verdict, err := s.authenticate(response, cert, issuer, policy)
+	verdict, err := s.authenticate(responses, cert, issuer, policy)
 	if err != nil {
 		return nil, err
 	}
 	return verdict, verdict.Judge(policy, at)
 }
 
-// authenticate is ocsp.Authenticate, done once.
-func (s *instance) authenticate(response []byte, cert, issuer *x509.Certificate, policy ocsp.Policy) (*ocsp.Verdict, error) {
+// authenticate is ocsp.Authenticate of the response that is about the certificate, done once.
+func (s *instance) authenticate(responses [][]byte, cert, issuer *x509.Certificate, policy ocsp.Policy) (*ocsp.Verdict, error) {
 	what := "response"
 	if policy.SHA1 {
 		what = "response of the past"
 	}
-	verdict, err := s.proved.get(func() (any, error) {
+	verdict, err := s.proved.Get(func() (any, error) {
+		response := ocsp.For(responses, cert, issuer)
+		if response == nil {
+			return nil, refuse("cert_validation", "there is no OCSP response for certificate %s among %d", ocsp.Name(cert), len(responses))
+		}
 		return ocsp.Authenticate(response, cert, issuer, policy)
-	}, []byte(what), response, cert.Raw, issuer.Raw)
+	}, append([][]byte{[]byte(what), cert.Raw, issuer.Raw}, responses...)...)
 	if err != nil {
 		return nil, err
 	}

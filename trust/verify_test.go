@@ -381,3 +381,16 @@ func TestVectorSoftToken(t *testing.T) {
 func caOf(s Store, cert *x509.Certificate) *x509.Certificate {
 	return s.(*instance).authorities[string(cert.RawIssuer)][0].Certificate
 }
+
+// BenchmarkVerifySign judges a signer whose path and OCSP response were proved before: what is left is what depends on
+// time and on the message.
+func BenchmarkVerifySign(b *testing.B) {
+	w := newWorld(b)
+	responses := [][]byte{good(b, w.sign, w.ca, w.ca, now)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.store.VerifySign(w.sign.Certificate, nil, responses, app, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -33,9 +33,10 @@ type Message struct {
 
 // Verify proves that the signature is by signer's member and covers exactly the parts, and returns what it says.
 // It must have returned nil before anything of the message is used for more than routing and refusing.
-// Causes: signature_verification and what follows it (signature-and-evidence 7.1).
-func (m *Message) Verify(store trust.Store, signer ident.Client, at time.Time) (*xades.Verified, error) {
-	v, err := xades.Verify(m.Signature, SignedParts(m.Parts))
+// signatures remembers what need not be computed twice. Causes: signature_verification and what follows it
+// (signature-and-evidence 7.1).
+func (m *Message) Verify(signatures *xades.Verifier, store trust.Store, signer ident.Client, at time.Time) (*xades.Verified, error) {
+	v, err := signatures.Verify(m.Signature, SignedParts(m.Parts))
 	if err == nil {
 		err = store.VerifySign(v.Certificate, v.Extra, v.OCSP, signer, at)
 	}

@@ -280,10 +280,10 @@ k = </d></a>`
 			c.Many("", "c")
 			c.End()
 		}},
-		{"wrong namespace", "without b", func(s *Structure, root *Element) { s.Open(root, "x", "y").One("urn:x", "b") }},
+		{"wrong namespace", "without b", func(s *Structure, root *Element) { c := s.Open(root, "x", "y"); c.One("urn:x", "b") }},
 		{"something left", "unexpected", func(s *Structure, root *Element) { s.Open(root, "x", "y").End() }},
 		{"text", "text in b", func(s *Structure, root *Element) { s.Open(find(root, "b")) }},
-		{"nothing to open", "missing", func(s *Structure, root *Element) { s.Open(nil).One("", "a") }},
+		{"nothing to open", "missing", func(s *Structure, root *Element) { c := s.Open(nil); c.One("", "a") }},
 		{"not base64", "decoding", func(s *Structure, root *Element) { s.Base64(must(t, "<a>!</a>")) }},
 		{"base64 with loose bits", "decoding", func(s *Structure, root *Element) { s.Base64(must(t, "<a>aGl=</a>")) }},
 		{"empty base64", "empty", func(s *Structure, root *Element) { s.Base64(find(root, "c")) }},

@@ -14,13 +14,16 @@ import (
 // form brings along the namespace declarations in scope and the inherited xml: attributes, the exclusive form the
 // declarations it uses. prefixes is the exclusive form's InclusiveNamespaces PrefixList, with "#default" for none.
 func (e *Element) Canonicalize(w io.Writer, algorithm string, prefixes ...string) error {
-	c := canonicalizer{rendered: newScope(), listed: make(map[string]bool, len(prefixes))}
+	c := canonicalizer{out: make([]byte, 0, 2<<10), rendered: newScope()}
 	switch {
 	case algorithm == Inclusive && len(prefixes) == 0:
 	case algorithm == Exclusive:
 		c.exclusive = true
 	default:
 		return fmt.Errorf("canonicalising: unknown algorithm %q with %d prefixes", algorithm, len(prefixes))
+	}
+	if len(prefixes) > 0 {
+		c.listed = make(map[string]bool, len(prefixes))
 	}
 	for _, p := range prefixes {
 		if p == "#default" {

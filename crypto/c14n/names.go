@@ -24,6 +24,10 @@ var (
 	}
 )
 
+// isLetter and isLaterASCII are the ASCII part of these tables: nearly all names are made of it.
+func isLetter(c byte) bool     { return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' }
+func isLaterASCII(c byte) bool { return '0' <= c && c <= '9' || c == '-' || c == '.' }
+
 func isNameStart(r rune) bool { return unicode.Is(nameStart, r) }
 
 func isName(r rune) bool { return unicode.Is(nameStart, r) || unicode.Is(nameInner, r) }

@@ -33,6 +33,7 @@ func Parse(doc []byte, limits Limits) (*Element, error) {
 	}
 	p := parser{in: string(doc), limits: limits, scope: newScope()}
 	p.scope.bind("xml", xmlSpace)
+	p.made.elements = make([]Element, 0, min(len(doc)/expectedOctets, maxBlock))
 	return p.document()
 }
 
@@ -60,13 +61,51 @@ type parser struct {
 	scope  scope
 	open   []opened // elements whose end tag is to come
 	text   []string // pieces of text since the last tag
-	attrs  []attribute
+
+	// Of the start tag that is read.
+	attrs    []attribute
+	declared []binding
+	others   []Attr
+
+	// What the open elements have so far; each knows where its own begins.
+	children []*Element
+	texts    []string
+
+	made blocks
 }
 
-// opened is an element whose end tag is to come, and the scope to which that goes back.
+// opened is an element whose end tag is to come: the scope to which that goes back, and where its content begins.
 type opened struct {
 	*Element
-	mark int
+	mark, children, texts int
+}
+
+// blocks are where a tree lives: many small things are made at once.
+type blocks struct {
+	elements []Element
+	children []*Element
+	texts    []string
+	attrs    []Attr
+	declared []binding
+}
+
+// expectedOctets is how many octets of a document an element takes, about; maxBlock how many things are made at once.
+const (
+	expectedOctets = 96
+	maxBlock       = 256
+)
+
+// keep returns a copy of the items that lies in the block, or in a new one. It cannot grow into what comes after it.
+func keep[T any](block *[]T, items []T) []T {
+	if len(items) == 0 {
+		return nil
+	}
+	if cap(*block)-len(*block) < len(items) {
+		*block = make([]T, 0, max(len(items), min(2*cap(*block), maxBlock), 32))
+	}
+	start := len(*block)
+	*block = append(*block, items...)
+	return (*block)[start:len(*block):len(*block)]
 }
 
 // attribute is an attribute as written: its namespace is known only when all attributes of the element have been read.
@@ -146,7 +185,13 @@ func (p *parser) document() (*Element, error) {
 // characters checks that the document is UTF-8 and has no characters that XML does not have.
 func (p *parser) characters() error {
 	for i := 0; i < len(p.in); {
-		if c := p.in[i]; c >= 0x20 && c < utf8.RuneSelf || isSpace(c) {
+		for i+8 <= len(p.in) && printable(p.in[i:i+8]) {
+			i += 8
+		}
+		if i == len(p.in) {
+			break
+		}
+		if c := p.in[i]; c-0x20 < utf8.RuneSelf-0x20 || isSpace(c) {
 			i++
 			continue
 		}
@@ -160,6 +205,15 @@ func (p *parser) characters() error {
 		i += size
 	}
 	return nil
+}
+
+// printable reports whether eight octets are all from 0x20 to 0x7F.
+func printable(eight string) bool {
+	const high, blanks = 0x8080808080808080, 0x2020202020202020
+	_ = eight[7]
+	n := uint64(eight[0]) | uint64(eight[1])<<8 | uint64(eight[2])<<16 | uint64(eight[3])<<24 |
+		uint64(eight[4])<<32 | uint64(eight[5])<<40 | uint64(eight[6])<<48 | uint64(eight[7])<<56
+	return (n|(n-blanks))&high == 0
 }
 
 // declaration reads the XML declaration, if there is one.
@@ -317,10 +371,17 @@ func (p *parser) cdata() error {
 	return p.node()
 }
 
-// flush puts the text since the last tag into the innermost open element.
+// flush notes the text since the last tag, which is of the innermost open element.
 func (p *parser) flush() {
-	e := p.open[len(p.open)-1]
-	e.texts = append(e.texts, strings.Join(p.text, ""))
+	text := ""
+	switch len(p.text) {
+	case 0:
+	case 1:
+		text = p.text[0]
+	default:
+		text = strings.Join(p.text, "")
+	}
+	p.texts = append(p.texts, text)
 	p.text = p.text[:0]
 }
 
@@ -334,7 +395,7 @@ func (p *parser) startTag() (*Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Element{Prefix: prefix, Local: local}
+	e := &keep(&p.made.elements, []Element{{Prefix: prefix, Local: local}})[0]
 	if err := p.node(); err != nil {
 		return nil, err
 	}
@@ -348,12 +409,11 @@ func (p *parser) startTag() (*Element, error) {
 	}
 	if len(p.open) > 0 {
 		p.flush()
-		parent := p.open[len(p.open)-1].Element
-		e.Parent = parent
-		parent.children = append(parent.children, e)
+		e.Parent = p.open[len(p.open)-1].Element
+		p.children = append(p.children, e)
 	}
 	if !empty {
-		p.open = append(p.open, opened{e, mark})
+		p.open = append(p.open, opened{e, mark, len(p.children), len(p.texts)})
 		return nil, nil
 	}
 	p.scope.release(mark)
@@ -381,6 +441,8 @@ func (p *parser) endTag() (*Element, error) {
 		return nil, p.fail("malformed end tag")
 	}
 	p.flush()
+	e.Element.children, p.children = keep(&p.made.children, p.children[e.children:]), p.children[:e.children]
+	e.Element.texts, p.texts = keep(&p.made.texts, p.texts[e.texts:]), p.texts[:e.texts]
 	p.open = p.open[:len(p.open)-1]
 	p.scope.release(e.mark)
 	if e.Parent == nil {
@@ -428,6 +490,7 @@ func (p *parser) attributes() (empty bool, err error) {
 
 // resolve binds what the attributes declare and finds the namespaces of the element and the other attributes.
 func (p *parser) resolve(e *Element, at int) error {
+	p.declared, p.others = p.declared[:0], p.others[:0]
 	for i, a := range p.attrs {
 		prefix := a.local
 		switch {
@@ -448,8 +511,9 @@ func (p *parser) resolve(e *Element, at int) error {
 			continue
 		}
 		p.scope.bind(prefix, a.value)
-		e.declared = append(e.declared, binding{prefix, a.value})
+		p.declared = append(p.declared, binding{prefix, a.value})
 	}
+	e.declared = keep(&p.made.declared, p.declared)
 	e.Space = p.scope.lookup(e.Prefix)
 	if e.Prefix != "" && e.Space == "" {
 		return &Error{at, fmt.Sprintf("prefix %q is not declared", e.Prefix)}
@@ -464,13 +528,14 @@ func (p *parser) resolve(e *Element, at int) error {
 				return &Error{a.at, fmt.Sprintf("prefix %q is not declared", a.prefix)}
 			}
 		}
-		for _, b := range e.Attrs {
+		for _, b := range p.others {
 			if b.Local == a.local && b.Space == space {
 				return &Error{a.at, fmt.Sprintf("attribute %q twice", a.local)}
 			}
 		}
-		e.Attrs = append(e.Attrs, Attr{space, a.prefix, a.local, a.value})
+		p.others = append(p.others, Attr{space, a.prefix, a.local, a.value})
 	}
+	e.Attrs = keep(&p.made.attrs, p.others)
 	return nil
 }
 
@@ -506,16 +571,21 @@ func (p *parser) qualified() (prefix, local string, err error) {
 // ncName reads a name without colon.
 func (p *parser) ncName() (string, error) {
 	start := p.pos
-	for i, r := range p.rest() {
-		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' {
+	for p.pos < len(p.in) {
+		if c := p.in[p.pos]; isLetter(c) || p.pos > start && isLaterASCII(c) {
+			p.pos++
 			continue
-		}
-		if i == 0 && !isNameStart(r) || !isName(r) {
-			p.pos += i
+		} else if c < utf8.RuneSelf {
 			break
 		}
+		r, size := utf8.DecodeRuneInString(p.rest())
+		if p.pos == start && !isNameStart(r) || !isName(r) {
+			break
+		}
+		p.pos += size
 	}
-	if p.pos == start {
+	if p.pos == start || p.pos == len(p.in) {
+		p.pos = start
 		return "", p.fail("no name where one must be")
 	}
 	return p.in[start:p.pos], nil
@@ -523,6 +593,9 @@ func (p *parser) ncName() (string, error) {
 
 // decode replaces references and normalises line ends and, in attributes, white space.
 func (p *parser) decode(raw string, attribute bool) (string, error) {
+	if !attribute && strings.IndexByte(raw, '&') < 0 && strings.IndexByte(raw, '\r') < 0 {
+		return raw, nil
+	}
 	special := "&\r"
 	if attribute {
 		special = "&\r\n\t"

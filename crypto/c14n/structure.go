@@ -32,7 +32,7 @@ type Children struct {
 
 // Open checks that the element has no attributes but those, all without namespace, and no text but white space, and
 // returns its children.
-func (s *Structure) Open(e *Element, attrs ...string) *Children {
+func (s *Structure) Open(e *Element, attrs ...string) Children {
 	if s.err == nil && e == nil {
 		s.Failf("missing element")
 	}
@@ -45,9 +45,9 @@ func (s *Structure) Open(e *Element, attrs ...string) *Children {
 		}
 	}
 	if s.err != nil {
-		return &Children{Structure: s}
+		return Children{Structure: s}
 	}
-	return &Children{s, e, e.children}
+	return Children{s, e, e.children}
 }
 
 func (s *Structure) attributes(e *Element, known []string) {
@@ -79,6 +79,11 @@ func (s *Structure) Attribute(e *Element, local string) string {
 	return value
 }
 
+var (
+	strict = base64.StdEncoding.Strict()
+	blanks = strings.NewReplacer(" ", "", "\t", "")
+)
+
 // Base64 returns the octets that the text of an element without children encodes. White space does not count; no octets
 // at all are a violation.
 func (s *Structure) Base64(e *Element, attrs ...string) []byte {
@@ -89,12 +94,7 @@ func (s *Structure) Base64(e *Element, attrs ...string) []byte {
 	if len(e.children) > 0 {
 		s.Failf("element in %s", e.Local)
 	}
-	octets, err := base64.StdEncoding.Strict().DecodeString(strings.Map(func(r rune) rune {
-		if r == ' ' || r == '\t' {
-			return -1
-		}
-		return r // the decoder skips line ends itself
-	}, e.Text()))
+	octets, err := strict.DecodeString(blanks.Replace(e.Text())) // the decoder skips line ends itself
 	if err != nil {
 		s.Failf("decoding %s: %w", e.Local, err)
 	}
@@ -146,7 +146,7 @@ func (c *Children) Many(space, local string) []*Element {
 }
 
 // End checks that there are no more children.
-func (c *Children) End() {
+func (c Children) End() {
 	if c.err == nil && len(c.rest) > 0 {
 		c.Failf("unexpected %.64q in %s", c.rest[0].Local, c.of.Local)
 	}

@@ -127,7 +127,7 @@ func (d *document) addStep(s *c14n.Structure, e *c14n.Element, method crypto.Dig
 
 func readItem(s *c14n.Structure, e *c14n.Element, method crypto.Digest) item {
 	it := item{digest: method}
-	var children *c14n.Children
+	var children c14n.Children
 	switch {
 	case e.Is(hashChainSpace, "HashValue"):
 		it.kind = hashValue

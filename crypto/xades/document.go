@@ -192,7 +192,7 @@ func (r *reader) reference(e *c14n.Element) reference {
 		ref.transform = &t
 		only.End()
 	}
-	d := r.digest(children)
+	d := r.digest(&children)
 	ref.digest, ref.sum = d.digest, d.sum
 	children.End()
 	return ref
@@ -269,7 +269,7 @@ func (r *reader) signedProperties(e *c14n.Element) {
 func (r *reader) certID(e *c14n.Element, issuer string) certDigest {
 	children := r.Open(e, "URI")
 	digest := r.Open(children.One(xadesSpace, "CertDigest"))
-	d := r.digest(digest)
+	d := r.digest(&digest)
 	digest.End()
 	children.Maybe(xadesSpace, issuer)
 	children.End()

@@ -78,7 +78,7 @@ func VerifyEvidence(sig *crypto.Signature, resolve hashchain.Resolver) (*Evidenc
 			return nil, &Error{malformed, err}
 		}
 	}
-	v, err := d.verify(form, sig.HashChainResult, f.sum)
+	v, err := new(Verifier).verify(d, form, sig.HashChainResult, f.sum)
 	if err != nil {
 		return nil, err
 	}

@@ -481,39 +481,6 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-func BenchmarkSign(b *testing.B) {
-	for _, kind := range []string{"RSA-2048", "P-256"} {
-		for _, attachments := range []int{0, 2} {
-			b.Run(fmt.Sprint(kind, " ", attachments, " attachments"), func(b *testing.B) {
-				s := signer(b, kind, 0)
-				parts := attached(crypto.SHA512, attachments)
-				b.ReportAllocs()
-				for b.Loop() {
-					mustSign(b, s, parts, crypto.Direct)
-				}
-			})
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	for _, kind := range []string{"RSA-2048", "P-256"} {
-		for _, attachments := range []int{0, 2} {
-			b.Run(fmt.Sprint(kind, " ", attachments, " attachments"), func(b *testing.B) {
-				s := signer(b, kind, 0)
-				parts := attached(crypto.SHA512, attachments)
-				sig := mustSign(b, s, parts, crypto.Direct)
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := Verify(sig, parts); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
-
 func TestErrorText(t *testing.T) {
 	_, err := new(Signer).Sign(context.Background(), attached(crypto.SHA512, 0), crypto.Direct)
 	if got, want := err.Error(), "signing: incomplete signer"; got != want {

@@ -65,12 +65,12 @@ func (d *document) covers(sig *crypto.Signature, parts []crypto.Part) (crypto.Fo
 
 // verify checks everything but what the references mean, which covers has found: certificate, value and digests. sum returns
 // the digest of the part that a reference names.
-func (d *document) verify(form crypto.Form, hashChainResult []byte, sum func(*reference) ([]byte, error)) (*Verified, error) {
-	cert, err := d.signer()
+func (v *Verifier) verify(d *document, form crypto.Form, hashChainResult []byte, sum func(*reference) ([]byte, error)) (*Verified, error) {
+	cert, err := v.signer(d.certificate)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.verifyValue(cert); err != nil {
+	if err := v.verifyValue(d, cert); err != nil {
 		return nil, err
 	}
 	if err := d.verifyReferences(hashChainResult, sum); err != nil {
@@ -86,9 +86,24 @@ func (d *document) verify(form crypto.Form, hashChainResult []byte, sum func(*re
 	return &Verified{cert, extra, d.ocsp, d.signingTime(), form}, nil
 }
 
+// maxKnown is how many octets a certificate may have to be remembered. It bounds what strangers can fill.
+const maxKnown = 8 << 10
+
 // signer returns the certificate of the signature, if such a certificate may sign (section 7.2 step 4).
-func (d *document) signer() (*x509.Certificate, error) {
-	cert, err := x509.ParseCertificate(d.certificate)
+func (v *Verifier) signer(der []byte) (*x509.Certificate, error) {
+	if len(der) > maxKnown {
+		return fitToSign(der)
+	}
+	cert, err := v.certificates.Get(func() (any, error) { return fitToSign(der) }, der)
+	if err != nil {
+		return nil, err
+	}
+	return cert.(*x509.Certificate), nil
+}
+
+// fitToSign reads a certificate and judges what it says of itself.
+func fitToSign(der []byte) (*x509.Certificate, error) {
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, failf(malformed, "reading the signing certificate: %w", err)
 	}
@@ -103,13 +118,16 @@ func (d *document) signer() (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// verifyValue verifies the signature value over the canonical SignedInfo.
-func (d *document) verifyValue(cert *x509.Certificate) error {
+// verifyValue verifies the signature value over the canonical SignedInfo, which names the method.
+func (v *Verifier) verifyValue(d *document, cert *x509.Certificate) error {
 	sum, err := canonicalDigest(d.signedInfo, &d.form, d.method.digest)
 	if err != nil {
 		return &Error{internalError, err}
 	}
-	if err := d.method.verify(cert.PublicKey, sum, d.value); err != nil {
+	_, err = v.values.Get(func() (any, error) {
+		return nil, d.method.verify(cert.PublicKey, sum, d.value)
+	}, d.value, sum, cert.Raw)
+	if err != nil {
 		return &Error{invalidSignature, err}
 	}
 	return nil

@@ -142,11 +142,19 @@ type Verified struct {
 	Form        crypto.Form
 }
 
+// Verifier verifies signatures. It remembers exactly one fact of a signature: that this SignatureValue verifies over this
+// SignedInfo with this certificate; so the many messages of one batch take one public-key operation. All else is judged
+// for every message. The zero value is ready, and it is safe for concurrent use.
+type Verifier struct {
+	values       crypto.Facts
+	certificates crypto.Facts // parsed, and fit to sign by themselves
+}
+
 // Verify checks that sig is a signature of the profile, by the certificate inside it, over exactly the parts:
 // structure, coverage, digests, value (7.2 steps 1 to 6 except the member, 7.5). It does not judge the certificate
 // chain, its member or the OCSP responses; that is for trust. It is for the message exchange: a hash chain that came
 // along unused is an error. Errors are *Error with the causes of section 7.1.
-func Verify(sig *crypto.Signature, parts []crypto.Part) (*Verified, error) {
+func (v *Verifier) Verify(sig *crypto.Signature, parts []crypto.Part) (*Verified, error) {
 	if err := crypto.CheckParts(parts); err != nil {
 		return nil, &Error{internalError, err}
 	}
@@ -163,5 +171,10 @@ func Verify(sig *crypto.Signature, parts []crypto.Part) (*Verified, error) {
 			return nil, &Error{malformed, err}
 		}
 	}
-	return d.verify(form, sig.HashChainResult, func(ref *reference) ([]byte, error) { return ref.part.Sum, nil })
+	return v.verify(d, form, sig.HashChainResult, func(ref *reference) ([]byte, error) { return ref.part.Sum, nil })
+}
+
+// Verify is that of a new Verifier.
+func Verify(sig *crypto.Signature, parts []crypto.Part) (*Verified, error) {
+	return new(Verifier).Verify(sig, parts)
 }
