@@ -17,13 +17,14 @@ type Limits struct {
 	Boundary    int   // longest boundary, in octets
 	HeaderBytes int   // octets of one part's header block, and of the padding behind one delimiter
 	Headers     int   // header fields of one part
+	Fields      int   // header fields of all parts of one body together
 	Parts       int   // parts of one body, those of nested multiparts included
 	Depth       int   // multiparts inside each other, the outermost included
 	Preamble    int64 // octets before the first delimiter
 }
 
 // DefaultLimits are far above what correct messages need.
-var DefaultLimits = Limits{Boundary: 1024, HeaderBytes: 64 << 10, Headers: 1000, Parts: 20000, Depth: 8, Preamble: 64 << 10}
+var DefaultLimits = Limits{Boundary: 1024, HeaderBytes: 64 << 10, Headers: 1000, Fields: 200_000, Parts: 20000, Depth: 8, Preamble: 64 << 10}
 
 // orDefault puts the defaults where nothing is set.
 func (l Limits) orDefault() Limits {
@@ -36,6 +37,9 @@ func (l Limits) orDefault() Limits {
 	}
 	if l.Headers > 0 {
 		d.Headers = l.Headers
+	}
+	if l.Fields > 0 {
+		d.Fields = l.Fields
 	}
 	if l.Parts > 0 {
 		d.Parts = l.Parts

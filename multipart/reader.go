@@ -28,7 +28,7 @@ type Reader struct {
 	line   []byte // line feed, two dashes, boundary
 	dash   []byte // line without its line feed
 	depth  int
-	total  *int // parts seen in the whole body
+	total  *totals
 	parts  int  // parts seen by this Reader
 	part   *Part
 	block  []byte // header block being read
@@ -42,13 +42,16 @@ type Reader struct {
 	eol   int  // length of the line end in front of that delimiter
 }
 
+// totals is what has been seen of the whole body, in nested multiparts, too.
+type totals struct{ parts, fields int }
+
 // NewReader reads a body with that boundary from r. The Reader owns r until Next has returned an error.
 // It reads ahead, by up to 64 KiB. A boundary that cannot be used is an error of the first Next.
 func NewReader(r io.Reader, boundary string, limits Limits) *Reader {
-	return newReader(&buffer{r: r}, boundary, limits.orDefault(), 1, new(int))
+	return newReader(&buffer{r: r}, boundary, limits.orDefault(), 1, new(totals))
 }
 
-func newReader(src window, boundary string, limits Limits, depth int, total *int) *Reader {
+func newReader(src window, boundary string, limits Limits, depth int, total *totals) *Reader {
 	r := &Reader{src: src, limits: limits, depth: depth, total: total, fresh: true}
 	r.err = checkBoundary(boundary)
 	switch {
@@ -85,12 +88,15 @@ func (r *Reader) Next() (*Part, error) {
 		return nil, r.err
 	}
 	r.parts++
-	if *r.total++; *r.total > r.limits.Parts {
+	if r.total.parts++; r.total.parts > r.limits.Parts {
 		return nil, r.fail(&LimitError{"Parts", int64(r.limits.Parts)})
 	}
 	header, err := r.header()
 	if err != nil {
 		return nil, r.fail(err)
+	}
+	if r.total.fields += len(header); r.total.fields > r.limits.Fields {
+		return nil, r.fail(&LimitError{"Fields", int64(r.limits.Fields)})
 	}
 	r.part = &Part{Header: header, r: r}
 	return r.part, nil

@@ -173,7 +173,7 @@ func TestReaderPartNumberInErrors(t *testing.T) {
 
 func TestReaderLimits(t *testing.T) {
 	header := func(lines string) string { return "--b\r\n" + lines + "\r\nx\r\n--b--" }
-	limits := Limits{Boundary: 5, HeaderBytes: 40, Headers: 3, Parts: 3, Depth: 2, Preamble: 10}
+	limits := Limits{Boundary: 5, HeaderBytes: 40, Headers: 3, Fields: 5, Parts: 3, Depth: 2, Preamble: 10}
 	tests := []struct {
 		name, boundary, body string
 		limit                string // "": within
@@ -190,6 +190,7 @@ func TestReaderLimits(t *testing.T) {
 		{"padding too long", "b", "--b" + strings.Repeat(" ", 41) + "\r\n\r\n\r\n--b--", "HeaderBytes"},
 		{"endless padding", "b", "--b" + strings.Repeat(" ", 1<<20), "HeaderBytes"},
 		{"parts", "b", strings.Repeat("--b\r\n\r\n\r\n", 3) + "--b--", ""},
+		{"fields too many", "b", strings.Repeat("--b\r\nX: y\r\nX: y\r\n\r\n\r\n", 3) + "--b--", "Fields"},
 		{"parts too many", "b", strings.Repeat("--b\r\n\r\n\r\n", 4) + "--b--", "Parts"},
 		{"preamble", "b", strings.Repeat("p", 10) + "\r\n--b--", ""},
 		{"preamble too long", "b", strings.Repeat("p", 11) + "\r\n--b--", "Preamble"},
