@@ -91,6 +91,14 @@ func (e *Envelope) InUTF8() io.Reader {
 // IsUTF8 reports whether the envelope is in UTF-8, so that its octets need no transcoding.
 func (e *Envelope) IsUTF8() bool { return e.doc.charset == utf8Charset }
 
+// Charset returns the name of the charset that the envelope is in, as a Content-Type that does not contradict it has it.
+func (e *Envelope) Charset() string {
+	if e.doc.charset.wide() && e.doc.mark > 0 {
+		return utf16Charset.name // the byte order mark tells the order
+	}
+	return e.doc.charset.name
+}
+
 const utf8Declaration = `<?xml version="1.0" encoding="UTF-8"?>`
 
 // element writes the requestHash.

@@ -122,6 +122,9 @@ func TestInUTF8(t *testing.T) {
 			if e.IsUTF8() != (c.name == "UTF-8") {
 				t.Error("IsUTF8:", e.IsUTF8())
 			}
+			if e.Charset() != c.name {
+				t.Error("Charset:", e.Charset())
+			}
 			if got, err := io.ReadAll(e.InUTF8()); string(got) != c.want || err != nil {
 				t.Errorf("%v\n%s\nwant\n%s", err, got, c.want)
 			}

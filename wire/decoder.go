@@ -214,7 +214,7 @@ func (s *slots) ocsp(part *multipart.Part) error {
 }
 
 func (s *slots) soap(part *multipart.Part) error {
-	env, err := openPart(part)
+	env, err := s.envelope(part)
 	if err != nil {
 		return err
 	}
@@ -231,10 +231,23 @@ func (s *slots) soap(part *multipart.Part) error {
 		}
 	}
 	s.m.Header = env.Header
+	if !s.parcel.multipart() && !env.IsUTF8() {
+		s.m.contentType = "text/xml; charset=" + env.Charset() // a service that believes it must not read another header
+	}
 	if err := s.check(s.m); err != nil {
 		return err
 	}
 	return s.parcel.add(crypto.Message, part.Header, env, s.m)
+}
+
+// envelope opens the SOAP part. The Content-Type of a bare request says UTF-8 on its way, whatever the envelope is in
+// (message-and-transport 3.6): what the information system said of it counts.
+func (s *slots) envelope(part *multipart.Part) (*soap.Envelope, error) {
+	if s.Place == AtReceiver && isEnvelope(s.parcel.outer.Type) {
+		charset, _ := s.parcel.outer.Param("charset")
+		return soap.Open(part, charset, soap.Limits{})
+	}
+	return openPart(part)
 }
 
 func (s *slots) attachments(container *multipart.Part, ct multipart.ContentType) error {

@@ -46,7 +46,8 @@ func (m *Message) Verify(signatures *xades.Verifier, store trust.Store, signer i
 	return v, nil
 }
 
-// ContentType returns the Content-Type of the package: the original one of a multipart message, else text/xml.
+// ContentType returns the Content-Type of the package: the original one of a multipart message, else text/xml in the
+// charset of the envelope.
 func (m *Message) ContentType() string { return m.contentType }
 
 // Size returns the octets of the package.

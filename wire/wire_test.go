@@ -372,3 +372,29 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestBareInAnotherCharset: what comes without a multipart is labelled UTF-8 on its way, and told to the service as it is.
+func TestBareInAnotherCharset(t *testing.T) {
+	latin := strings.NewReplacer(`version="1.0"`, `version="1.0" encoding="ISO-8859-1"`, "<x:id>1", "<x:id>\xe4").Replace(envelope)
+	for _, tt := range []struct{ contentType, body, want string }{
+		{"text/xml", latin, "text/xml; charset=ISO-8859-1"},
+		{"text/xml; charset=iso-8859-1", latin, "text/xml; charset=ISO-8859-1"},
+		{"text/xml", envelope, PlainContentType},
+		{"application/xop+xml", envelope, PlainContentType},
+	} {
+		enc, out := encode(t, tt.contentType, strings.NewReader(tt.body), &crypto.Signature{XML: []byte("<s/>")})
+		m, err := decode(t, enc.ContentType(), tt.contentType, out)
+		if err != nil {
+			t.Fatal(tt.contentType, err)
+		}
+		var got bytes.Buffer
+		if _, err := m.WritePackage(&got); err != nil || got.String() != tt.body || m.ContentType() != tt.want {
+			t.Errorf("%s: got %q, %v, %q", tt.contentType, m.ContentType(), err, &got)
+		}
+	}
+	// The information system said that it is UTF-8: one reader would see another id.
+	enc, out := encode(t, "text/xml", strings.NewReader(latin), &crypto.Signature{XML: []byte("<s/>")})
+	if _, err := decode(t, enc.ContentType(), "text/xml; charset=utf-8", out); err == nil || Code(err) != "server.serverproxy.service_failed.invalid_soap" {
+		t.Errorf("got %v", err)
+	}
+}
