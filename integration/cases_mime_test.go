@@ -136,7 +136,7 @@ func TestFieldDelimiters(t *testing.T) {
 		f.taken()
 		body := "--b\r\n" + strings.Replace(rootPart, env, request(id), 1) + "\r\n--b\r\n" + filePart + octetsOf(100_000, 2)
 		got := f.system(t).asks(chunked(body, []int{len(body) / 2}, "Content-Type: "+b))
-		f.judge(t, fieldCase{code: "client.mime_parsing_failed", says: "part 2"}, id, got)
+		f.judge(t, fieldCase{code: "client.mime_parsing_failed", says: "part 2"}, id, request(id), got)
 	})
 	t.Run("FR-10c the connection breaks before the last two dashes", func(t *testing.T) {
 		f.taken()
@@ -166,7 +166,7 @@ func TestFieldDelimiters(t *testing.T) {
 		if !got.close {
 			t.Error("the connection is to be used again")
 		}
-		f.judge(t, fieldCase{contentType: b, body: body, attachments: []string{"data"}}, id, got)
+		f.judge(t, fieldCase{contentType: b, body: body, attachments: []string{"data"}}, id, request(id), got)
 	})
 	t.Run("FR-07 the next request on a connection", func(t *testing.T) {
 		s := f.system(t)
@@ -179,7 +179,7 @@ func TestFieldDelimiters(t *testing.T) {
 			if got.close {
 				t.Fatalf("the connection is closed after %q", tail)
 			}
-			f.judge(t, fieldCase{contentType: b, body: body, attachments: []string{"data"}}, id, got)
+			f.judge(t, fieldCase{contentType: b, body: body, attachments: []string{"data"}}, id, request(id), got)
 		}
 	})
 }
@@ -215,7 +215,7 @@ func TestFieldStraddling(t *testing.T) {
 		f.taken()
 		s := f.system(t)
 		go write(s, strings.Replace(body, env, request(id), 1))
-		f.judge(t, fieldCase{contentType: contentType, body: body, attachments: files}, id, s.reads())
+		f.judge(t, fieldCase{contentType: contentType, body: body, attachments: files}, id, request(id), s.reads())
 	}
 	for _, size := range []int{1, 2, 3, 7, 1460} {
 		t.Run(fmt.Sprintf("FR-08 writes of %d", size), func(t *testing.T) {

@@ -431,17 +431,22 @@ func (f *field) run(t *testing.T, cases []fieldCase) {
 // send sends one case and judges what comes of it.
 func (f *field) send(t *testing.T, c fieldCase) {
 	t.Helper()
-	id := f.id()
-	asked := request(id)
-	answered := response(asked)
-	f.answers(func(octetRequest) string { return httpAnswer("200 OK", "text/xml; charset=utf-8", answered) })
-	f.taken()
-	got := f.system(t).asks(posted(strings.Replace(c.body, env, asked, 1), "Content-Type: "+c.contentType))
-	f.judge(t, c, id, got)
+	f.exchange(t, c, func(envelope string) string { return envelope })
 }
 
-// judge compares the outcome of a case whose envelope is request(id), or id's replacement in the case's attachments.
-func (f *field) judge(t *testing.T, c fieldCase, id string, got reply) {
+// exchange is send with an envelope that is changed.
+func (f *field) exchange(t *testing.T, c fieldCase, change func(envelope string) string) {
+	t.Helper()
+	id := f.id()
+	asked := change(request(id))
+	f.answers(func(octetRequest) string { return httpAnswer("200 OK", "text/xml; charset=utf-8", response(request(id))) })
+	f.taken()
+	got := f.system(t).asks(posted(strings.Replace(c.body, env, asked, 1), "Content-Type: "+c.contentType))
+	f.judge(t, c, id, asked, got)
+}
+
+// judge compares the outcome of a case, whose envelope was asked, and which the service answers by response(request(id)).
+func (f *field) judge(t *testing.T, c fieldCase, id, asked string, got reply) {
 	t.Helper()
 	calls := f.taken()
 	if got.status != http.StatusOK {
@@ -456,8 +461,7 @@ func (f *field) judge(t *testing.T, c fieldCase, id string, got reply) {
 		}
 		return
 	}
-	asked := request(id)
-	if want := hashed(response(asked), asked); got.body != want {
+	if want := hashed(response(request(id)), asked); got.body != want {
 		t.Fatalf("the information system got %s", difference(got.body, want))
 	}
 	if len(calls) != 1 || calls[0].err != nil {
@@ -510,5 +514,5 @@ func (f *field) refusesEndless(t *testing.T, c fieldCase) {
 	if !got.close {
 		t.Error("the connection is to be used again")
 	}
-	f.judge(t, c, "", got)
+	f.judge(t, c, "", "", got)
 }
