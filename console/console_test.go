@@ -124,6 +124,8 @@ func TestUsage(t *testing.T) {
 		"no service":              {"evidence", "show", "--service", "echo", "--dir", "."},
 		"export nothing":          {"evidence", "export", "--out", "x"},
 		"export to nowhere":       {"evidence", "export", "1"},
+		"evidence verify of word": {"evidence", "verify", "message.asice"},
+		"evidence of two trusts":  {"evidence", "verify", "--trust", "x.xml", "--configuration", "x"},
 		"verify nothing":          {"verify", "--trust", "x.xml"},
 		"verify without trust":    {"verify", "console_test.go"},
 		"verify with two trusts":  {"verify", "console_test.go", "--trust", "x.xml", "--configuration", "x"},

@@ -13,18 +13,24 @@ import (
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/asice"
+	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/trust/dev"
 )
 
 func (p *pair) containers() string { return filepath.Join(p.dir, "containers") }
 func (p *pair) trustFile() string  { return filepath.Join(p.dir, "trust.xml") }
 
-// proof is how the containers of the demo are verified: by a file of the development instance, as of the time at which
-// the first message was sent.
-func (p *pair) proof(ctx context.Context, begun time.Time) (*verifyOptions, error) {
+// proof has everything time-stamped by the authority of the development instance, which the servers would do within a
+// minute, and returns how the containers of the demo are verified: by a file of that instance.
+func (p *pair) proof(ctx context.Context) (*verifyOptions, error) {
 	authority, err := dev.Open(ctx, p.storage(), demoSender.Instance, time.Now)
 	if err != nil {
 		return nil, err
+	}
+	for _, server := range pairServers {
+		if err := evidence.Stamp(ctx, p.evidence(server), authority); err != nil {
+			return nil, err
+		}
 	}
 	parameters, err := authority.Parameters(ctx, demoServers)
 	if err != nil {
@@ -37,7 +43,7 @@ func (p *pair) proof(ctx context.Context, begun time.Time) (*verifyOptions, erro
 	if err := os.WriteFile(p.trustFile(), text, 0o666); err != nil {
 		return nil, err
 	}
-	return &verifyOptions{trust: p.trustFile(), at: moment{begun.UTC().Truncate(time.Second)}}, os.MkdirAll(p.containers(), 0o777)
+	return &verifyOptions{trusted: trusted{trust: p.trustFile()}}, os.MkdirAll(p.containers(), 0o777)
 }
 
 // exportAndVerify takes the exchange out of the evidence, a container for each signed message, and proves each as the
@@ -51,7 +57,7 @@ func (x *exchange) exportAndVerify(ctx context.Context, p *pair, o *verifyOption
 	if !slices.Contains(x.kept.requests, server) {
 		server = "ss2"
 	}
-	records := evidenceOptions{dir: p.evidence(server), id: x.id}
+	records := evidenceOptions{whose: whose{p.evidence(server)}, id: x.id}
 	return records.each(ctx, func(r found) error {
 		if len(r.Signature.XML) == 0 {
 			return nil
@@ -84,10 +90,10 @@ func printContainers(w io.Writer, p *pair, o *verifyOptions, exchanges []*exchan
 	fmt.Fprintf(w, "\nExported and verified, a container for each signed message:\n")
 	for _, x := range exchanges {
 		for _, f := range x.containers {
-			fmt.Fprintf(w, "  %s: %s, signed by member %s\n", f.File, f.Message.kind(), f.Signer.Member)
+			fmt.Fprintf(w, "  %s: %s, signed by member %s, time-stamped %s\n", f.File, f.Message.kind(), f.Signer.Member, utc(*f.Time.Stamped))
 		}
 	}
-	fmt.Fprintf(w, "The line that verifies them:\n  %s xroad verify %s --trust %s --at %s\n", invocation(), p.containers(), o.trust, o.at.String())
+	fmt.Fprintf(w, "The line that verifies them:\n  %s xroad verify %s --trust %s\n", invocation(), p.containers(), o.trust)
 	if !keep {
 		fmt.Fprintf(w, "They are removed now; --keep leaves them as long as the servers run.\n")
 	}

@@ -19,8 +19,8 @@ import (
 func (x *exchange) checkEvidence(ctx context.Context, p *pair) error {
 	var requests, responses []string // servers that hold a verified record
 	var errs []error
-	for _, server := range []string{"ss1", "ss2"} {
-		o := evidenceOptions{dir: p.evidence(server), id: x.id}
+	for _, server := range pairServers {
+		o := evidenceOptions{whose: whose{p.evidence(server)}, id: x.id}
 		err := o.each(ctx, func(r found) error {
 			p.records++
 			if len(r.Signature.XML) == 0 {

@@ -27,6 +27,9 @@ type pair struct {
 	records   int    // of evidence that were looked at
 }
 
+// pairServers are their names in the example.
+var pairServers = []string{"ss1", "ss2"}
+
 // openPair starts the example on free ports. One temporary folder becomes the data folder of this process, so that
 // nothing is written elsewhere.
 func openPair(example string) (p *pair, err error) {
@@ -181,10 +184,13 @@ The servers go on until you press Ctrl-C. Things to try in another terminal:
   what the sending server signed and verified:
     %[4]s xroad evidence list --dir %[5]s
 
+  whether all of that is still there, and as it was:
+    %[4]s xroad evidence verify --dir %[5]s --trust %[8]s
+
   what both servers say meanwhile:
     tail -f %[6]s
 
-`, request, p.consumers, attachment, invocation(), p.evidence("ss1"), p.log(), filepath.Join(p.dir, "answer"))
+`, request, p.consumers, attachment, invocation(), p.evidence("ss1"), p.log(), filepath.Join(p.dir, "answer"), p.trustFile())
 	return err
 }
 

@@ -40,9 +40,9 @@ func TestDemo(t *testing.T) {
 		`(?m)^SwA, 3 attachments +4 .*direct +ss2 \(request\), ss1 \(response\) +as expected$`,
 		`(?m)^SwA, 40 attachments +41 .*chain +ss2 \(request\), ss1 \(response\) +as expected$`,
 		`(?m)^SwA, one large attachment +2 +12,58\d,\d\d\d .*chain`,
-		`(?m)^  \S+/containers/demo-\S+-request-\w+\.asice: request, signed by member DEV/GOV/1111$`,
-		`(?m)^  \S+/containers/demo-\S+-response-\w+\.asice: response, signed by member DEV/GOV/0000$`,
-		`(?m)^  \S+ xroad verify \S+/containers --trust \S+/trust.xml --at 20\S+Z$`,
+		`(?m)^  \S+/containers/demo-\S+-request-\w+\.asice: request, signed by member DEV/GOV/1111, time-stamped 20\S+ \S+ UTC$`,
+		`(?m)^  \S+/containers/demo-\S+-response-\w+\.asice: response, signed by member DEV/GOV/0000, time-stamped 20\S+ \S+ UTC$`,
+		`(?m)^  \S+ xroad verify \S+/containers --trust \S+/trust.xml$`,
 		`(?m)^from a peer, one octet changed .* nobody +as expected: server\.serverproxy\.signature_verification\.invalid_signature_value$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
@@ -102,6 +102,13 @@ func TestDemoKeep(t *testing.T) {
 	line, _, _ = strings.Cut(line, "\n")
 	if v := fairway(t.Context(), "", append([]string{"verify"}, strings.Fields(line)...)...); v.err != nil || strings.Count(v.stdout, ": PROVED\n") != 17 {
 		t.Errorf("verify %s: %v, %s\n%s", line, v.err, v.stderr, v.stdout)
+	}
+	// And the one that verifies the evidence of which they are, while the server runs.
+	_, line, _ = strings.Cut(printed, " xroad evidence verify ")
+	line, _, _ = strings.Cut(line, "\n")
+	if v := fairway(t.Context(), "", append([]string{"evidence", "verify"}, strings.Fields(line)...)...); v.err != nil ||
+		!strings.Contains(v.stdout, "evidence: WHOLE\n") || !strings.Contains(v.stdout, "each by an authority that counts") {
+		t.Errorf("evidence verify %s: %v, %s\n%s", line, v.err, v.stderr, v.stdout)
 	}
 
 	interrupt()

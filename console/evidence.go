@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/tsp"
 	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/ident"
@@ -31,7 +32,7 @@ func evidenceCommand() *cobra.Command {
 		Short: "Reads what security servers have signed and verified",
 		Long: `Reads the evidence that security servers keep of every message they signed or verified. It may be read
 while the servers run. Without --dir, the default folders of this user's servers are read.`,
-		Example: examples("evidence list", "evidence show --id 4711", "evidence export --id 4711 --out case"),
+		Example: examples("evidence list", "evidence show --id 4711", "evidence export --id 4711 --out case", "evidence verify"),
 		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, args []string) error {
@@ -40,7 +41,7 @@ while the servers run. Without --dir, the default folders of this user's servers
 		}
 		return cmd.Help()
 	})
-	cmd.AddCommand(evidenceListCommand(), evidenceShowCommand(), evidenceExportCommand())
+	cmd.AddCommand(evidenceListCommand(), evidenceShowCommand(), evidenceExportCommand(), evidenceVerifyCommand())
 	return cmd
 }
 
@@ -49,6 +50,8 @@ func evidenceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--id ID] [--request ID] [--member ID] [--service ID] [--from TIME] [--to TIME] [--dir DIR]",
 		Short: "Lists records, one a line",
+		Long: `Lists records, one a line, to standard output. To standard error it says how far time-stamping is: how many of
+all the signed records of each security server have a time-stamp, and since when others wait for theirs.`,
 		Example: examples("evidence list", "evidence list --id 4711", "evidence list --dir /var/lib/fairway/evidence",
 			"evidence list --member DEV/GOV/1111 --from 2026-03-01 --to 2026-04-01"),
 		Args: cobra.ArbitraryArgs,
@@ -56,7 +59,7 @@ func evidenceListCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usagef("evidence list takes no %q", args[0])
 			}
-			return listEvidence(ctx, cmd.OutOrStdout(), o)
+			return listEvidence(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
 		}),
 	}
 	o.flags(cmd)
@@ -88,11 +91,18 @@ Exits with 1 when there is no such record, or when one does not verify.`,
 
 // evidenceOptions say which records are asked for.
 type evidenceOptions struct {
+	whose
 	number          uint64 // 0: all
 	id, request     string
 	member, service string
 	from, to        moment
-	dir             string
+}
+
+// whose says which security servers' evidence is read: that in the folder, or all in the default place.
+type whose struct{ dir string }
+
+func (o *whose) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.dir, "dir", "", "evidence `folder` of one security server")
 }
 
 func (o *evidenceOptions) flags(cmd *cobra.Command) {
@@ -102,7 +112,7 @@ func (o *evidenceOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.service, "service", "", "`id` of a service, of all its versions where it names none")
 	cmd.Flags().Var(&o.from, "from", "the first `time`")
 	cmd.Flags().Var(&o.to, "to", "the `time` before which it was")
-	cmd.Flags().StringVar(&o.dir, "dir", "", "evidence `folder` of one security server")
+	o.whose.flags(cmd)
 }
 
 // one reads the number that the arguments may have; something must be asked for.
@@ -178,15 +188,15 @@ func (o *evidenceOptions) query() (q evidence.Query, wants func(*evidence.Record
 // defaultEvidence is where this user's servers keep evidence when their configuration says nothing else.
 func defaultEvidence() string { return filepath.Join(caddy.AppDataDir(), "xroad", "*", "evidence") }
 
-// found is a record that was asked for. It may be used until the function that got it returns.
-type found struct {
-	*evidence.Record
+// folder is the evidence of one security server.
+type folder struct {
+	evidence.Store
+	dir    string
 	server string // its name in the configuration, as its folder tells
-	store  evidence.Store
 }
 
-// each calls f with every record that is asked for.
-func (o *evidenceOptions) each(ctx context.Context, f func(found) error) error {
+// folders calls f with the evidence of each security server, which is closed when it returns.
+func (o *whose) folders(f func(folder) error) error {
 	dirs := []string{o.dir}
 	if o.dir == "" {
 		var err error
@@ -198,54 +208,91 @@ func (o *evidenceOptions) each(ctx context.Context, f func(found) error) error {
 		}
 	}
 	for _, dir := range dirs {
-		if err := o.eachOf(ctx, dir, f); err != nil {
+		store, err := evidence.OpenRead(dir)
+		if err != nil {
+			return err
+		}
+		err = f(folder{store, dir, filepath.Base(filepath.Dir(filepath.Clean(dir)))})
+		if err := errors.Join(err, store.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *evidenceOptions) eachOf(ctx context.Context, dir string, f func(found) error) error {
+// found is a record that was asked for. It may be used until the function that got it returns.
+type found struct {
+	*evidence.Record
+	folder
+}
+
+// each calls f with every record that is asked for.
+func (o *evidenceOptions) each(ctx context.Context, f func(found) error) error {
+	return o.folders(func(in folder) error { return o.eachIn(ctx, in, f) })
+}
+
+func (o *evidenceOptions) eachIn(ctx context.Context, in folder, f func(found) error) error {
 	query, wants, err := o.query()
 	if err != nil {
 		return err
 	}
-	store, err := evidence.OpenRead(dir)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	server := filepath.Base(filepath.Dir(filepath.Clean(dir)))
-	for r, err := range store.Find(ctx, query) {
+	for r, err := range in.Find(ctx, query) {
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", dir, err)
+			return fmt.Errorf("reading %s: %w", in.dir, err)
 		}
 		if !wants(r) {
 			continue
 		}
-		if err := f(found{r, server, store}); err != nil {
+		if err := f(found{r, in}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func listEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
+// listEvidence prints the records to w, and how far time-stamping is to remarks.
+func listEvidence(ctx context.Context, w, remarks io.Writer, o evidenceOptions) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := sync.OnceFunc(func() {
 		fmt.Fprintln(table, "SERVER\tNUMBER\tTIME\tROLE\tMESSAGE\tCLIENT\tSERVICE\tPARTS\tSIZE\tSIGNATURE\tID\tREQUEST")
 	})
-	err := o.each(ctx, func(r found) error {
-		head()
-		_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", r.server, r.Number,
-			r.Time.Local().Format(time.DateTime), r.Role, kind(r.Record), r.Client, r.Service, len(r.Parts), size(recordSize(r.Record)),
-			signatureOf(r.Record), r.MessageID, r.RequestID)
+	var stamped strings.Builder
+	err := o.folders(func(in folder) error {
+		err := o.eachIn(ctx, in, func(r found) error {
+			head()
+			_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", r.server, r.Number,
+				r.Time.Local().Format(time.DateTime), r.Role, kind(r.Record), r.Client, r.Service, len(r.Parts), size(recordSize(r.Record)),
+				signatureOf(r.Record), r.MessageID, r.RequestID)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		st, err := in.Status()
+		fmt.Fprintf(&stamped, "%s: %s\n", in.server, backlog(st))
 		return err
 	})
 	if err == nil {
 		head()
 	}
-	return errors.Join(err, table.Flush())
+	if err := errors.Join(err, table.Flush()); err != nil {
+		return err
+	}
+	_, err = io.WriteString(remarks, stamped.String())
+	return err
+}
+
+// backlog says how far time-stamping is.
+func backlog(st evidence.Status) string {
+	text := fmt.Sprintf("signed records %d, time-stamped %d", st.Signed, st.Signed-st.Unstamped)
+	if !st.Stamped.IsZero() {
+		text += fmt.Sprintf(" (last at %s)", utc(st.Stamped))
+	}
+	text += fmt.Sprintf(", not yet %d", st.Unstamped)
+	if !st.Oldest.IsZero() {
+		text += fmt.Sprintf(" (oldest of %s)", utc(st.Oldest))
+	}
+	return text
 }
 
 // kind is a record's place in its exchange.
@@ -277,7 +324,7 @@ func showEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
 	shown, wrong := 0, 0
 	err := o.each(ctx, func(r found) error {
 		shown++
-		if err := showRecord(w, r.server, r.Record); err != nil {
+		if err := r.show(ctx, w); err != nil {
 			wrong++
 			fmt.Fprintf(w, "  DOES NOT VERIFY: %v\n", err)
 		}
@@ -295,9 +342,9 @@ func showEvidence(ctx context.Context, w io.Writer, o evidenceOptions) error {
 	return nil
 }
 
-// showRecord prints a record and returns an error where its signature does not verify.
-func showRecord(w io.Writer, server string, r *evidence.Record) error {
-	fmt.Fprintf(w, "%s record %d: %s, role %s\n", server, r.Number, kind(r), r.Role)
+// show prints a record and returns an error where its signature does not verify.
+func (r found) show(ctx context.Context, w io.Writer) error {
+	fmt.Fprintf(w, "%s record %d: %s, role %s\n", r.server, r.Number, kind(r.Record), r.Role)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"time", r.Time.Local().Format(time.RFC3339)},
@@ -329,7 +376,7 @@ func showRecord(w io.Writer, server string, r *evidence.Record) error {
 		fmt.Fprintln(w, "  nothing was signed")
 		return changed
 	}
-	v, err := verifyRecord(r)
+	v, err := verifyRecord(r.Record)
 	if err := errors.Join(changed, err); err != nil {
 		return err
 	}
@@ -338,6 +385,19 @@ func showRecord(w io.Writer, server string, r *evidence.Record) error {
 	if !v.SigningTime.IsZero() {
 		fmt.Fprintf(w, "  signed     %s (as the signer says)\n", v.SigningTime.Local().Format(time.RFC3339))
 	}
+	stamped, err := r.Get(ctx, r.Number)
+	if err != nil {
+		return err
+	}
+	if stamped.Timestamp == nil {
+		fmt.Fprintln(w, "  stamped    not yet")
+		return nil
+	}
+	token, err := tsp.ParseToken(stamped.Timestamp.Token)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "  stamped    %s (as the time-stamp says; \"verify\" judges it in the exported container)\n", token.GenTime.Local().Format(time.RFC3339))
 	return nil
 }
 

@@ -195,7 +195,7 @@ func (r found) container(ctx context.Context) (*asice.Container, error) {
 			continue
 		}
 		open := func() (io.ReadCloser, error) {
-			again, err := r.store.Get(ctx, r.Number)
+			again, err := r.Get(ctx, r.Number)
 			if err != nil {
 				return nil, err
 			}
@@ -219,7 +219,7 @@ func (r found) container(ctx context.Context) (*asice.Container, error) {
 // stamp puts the record's time-stamp into its container: beside the signature document, or inside where it is over that
 // signature alone.
 func (r found) stamp(ctx context.Context, c *asice.Container) error {
-	stamped, err := r.store.Get(ctx, r.Number)
+	stamped, err := r.Get(ctx, r.Number)
 	if err != nil || stamped.Timestamp == nil {
 		return err
 	}

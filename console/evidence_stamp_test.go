@@ -76,7 +76,7 @@ func TestStampedContainers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			container, err := found{record, "ss1", stamped{store, stamp}}.container(t.Context())
+			container, err := found{record, folder{Store: stamped{store, stamp}}}.container(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,5 +93,27 @@ func TestStampedContainers(t *testing.T) {
 				t.Errorf("%v\n%s%s", v.err, v.stdout, v.stderr)
 			}
 		})
+	}
+}
+
+// TestStampedRecords shows a record of which a time-stamp was put, and takes it out.
+func TestStampedRecords(t *testing.T) {
+	a := newArchive(t)
+	authority, err := dev.Open(t.Context(), &certmagic.FileStorage{Path: os.Getenv("XDG_DATA_HOME")}, demoSender.Instance, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.Stamp(t.Context(), a.dir, authority); err != nil {
+		t.Fatal(err)
+	}
+	if r := fairway(t.Context(), "", "evidence", "show", "1"); r.err != nil || !strings.Contains(r.stdout, "\n  stamped    20") {
+		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
+	}
+	out := t.TempDir()
+	if r := fairway(t.Context(), "", "evidence", "export", "1", "--out", out); r.err != nil || r.stderr != "" {
+		t.Errorf("%v, %s: there is nothing to say of a record that is complete", r.err, r.stderr)
+	}
+	if r := fairway(t.Context(), "", "verify", out, "--trust", a.trust); r.err != nil || !strings.Contains(r.stdout, "development TSA") {
+		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
 	}
 }

@@ -120,6 +120,9 @@ func TestEvidenceList(t *testing.T) {
 			if r.err != nil {
 				t.Fatalf("%v\n%s", r.err, r.stderr)
 			}
+			if !strings.HasPrefix(r.stderr, "ss1: signed records 3, time-stamped 0, not yet 3 (oldest of 20") || strings.Count(r.stderr, "\n") != 1 {
+				t.Errorf("want a line on time-stamping to standard error: %q", r.stderr)
+			}
 			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 			if len(lines) != 1+c.rows || !strings.HasPrefix(lines[0], "SERVER  NUMBER  TIME") {
 				t.Errorf("want a head and %d rows:\n%s", c.rows, r.stdout)
@@ -145,7 +148,7 @@ func TestEvidenceShow(t *testing.T) {
 			"a message", []string{"--id", "good"},
 			[]string{
 				"ss1 record 1: request, role send", "ss1 record 2: response, role send",
-				"direct form, verifies", "/message.xml", "whole", "/attachment1", `"image/png"`, "CN=1111",
+				"direct form, verifies", "/message.xml", "whole", "/attachment1", `"image/png"`, "CN=1111", "stamped    not yet",
 			}, "",
 		},
 		{"by number", []string{"2", "--dir", dir}, []string{"record 2: response"}, ""},

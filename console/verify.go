@@ -56,8 +56,7 @@ Exits with 0 when everything is proved, 1 when something is not, 2 when it was a
 			return o.verify(ctx, cmd.OutOrStdout(), v, files)
 		}),
 	}
-	cmd.Flags().StringVar(&o.configuration, "configuration", "", "`folder` of global configuration")
-	cmd.Flags().StringVar(&o.trust, "trust", "", "`file` with the shared parameters of the instance")
+	o.flags(cmd)
 	cmd.Flags().Var(&o.at, "at", "judge certificates as of this `time`")
 	cmd.Flags().StringVar(&o.message, "message", "", "`file` with the message of a signature document")
 	cmd.Flags().Var(&o.attachments, "attachment", "`N=FILE`: the octets of attachment N, where they were not kept")
@@ -66,11 +65,26 @@ Exits with 0 when everything is proved, 1 when something is not, 2 when it was a
 }
 
 type verifyOptions struct {
-	configuration, trust string
-	at                   moment
-	message              string
-	attachments          attached
-	json                 bool
+	trusted
+	at          moment
+	message     string
+	attachments attached
+	json        bool
+}
+
+// trusted is who says whose certificates count.
+type trusted struct{ configuration, trust string }
+
+func (t *trusted) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.configuration, "configuration", "", "`folder` of global configuration")
+	cmd.Flags().StringVar(&t.trust, "trust", "", "`file` with the shared parameters of the instance")
+}
+
+func (t *trusted) open(warnings io.Writer) (*trust.Verification, error) {
+	if t.trust != "" {
+		return trust.OpenVerificationFile(t.trust)
+	}
+	return trust.OpenVerification(t.configuration, func(err error) { fmt.Fprintf(warnings, "warning: %v\n", err) })
 }
 
 // files are what is to be verified, folders replaced by the containers in them.
@@ -119,14 +133,8 @@ func containersIn(dir string) (files []string, err error) {
 }
 
 func (o *verifyOptions) verifier(warnings io.Writer) (*verifier, error) {
-	v := &verifier{at: o.at.Time}
-	var err error
-	if o.trust != "" {
-		v.trust, err = trust.OpenVerificationFile(o.trust)
-	} else {
-		v.trust, err = trust.OpenVerification(o.configuration, func(err error) { fmt.Fprintf(warnings, "warning: %v\n", err) })
-	}
-	return v, err
+	v, err := o.trusted.open(warnings)
+	return &verifier{trust: v, at: o.at.Time}, err
 }
 
 // verify prints what each file proves.

@@ -17,9 +17,7 @@ func (f *finding) json(w io.Writer) error { return json.NewEncoder(w).Encode(f) 
 // text prints the finding in words. Most of them are a stranger's: what could move the cursor is escaped.
 func (f *finding) text(w io.Writer) error {
 	var b strings.Builder
-	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s %s\n", label, printable(fmt.Sprintf(format, args...)))
-	}
+	line := liner(&b)
 	if !f.Proved {
 		fmt.Fprintf(&b, "%s: NOT PROVED: %s\n", printable(f.File), printable(f.Code))
 		line("reason", "%s", f.Reason)
@@ -78,6 +76,13 @@ func (f *finding) text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// liner returns what prints a line with a label.
+func liner(w io.Writer) func(label, format string, args ...any) {
+	return func(label, format string, args ...any) {
+		fmt.Fprintf(w, "  %-12s %s\n", label, printable(fmt.Sprintf(format, args...)))
+	}
 }
 
 func called(name string) string {

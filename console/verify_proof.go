@@ -196,15 +196,7 @@ func (v *verifier) time(proof *asice.Proof, instance string) (*when, error) {
 	if err != nil {
 		return nil, err
 	}
-	era := tsp.Present
-	if token.GenTime.Before(sha1Ended) {
-		era = tsp.Past
-	}
-	var authorities []*x509.Certificate
-	for _, a := range v.trust.Authorities(instance) {
-		authorities = append(authorities, a.Certificate)
-	}
-	authority, err := token.Verify(stamped, authorities, era)
+	authority, err := token.Verify(stamped, v.authorities(instance), era(token))
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +206,22 @@ func (v *verifier) time(proof *asice.Proof, instance string) (*when, error) {
 		w.At, w.Given = v.at.UTC(), true
 	}
 	return w, nil
+}
+
+// era is the measure for a token: that of its time.
+func era(t *tsp.Token) tsp.Era {
+	if t.GenTime.Before(sha1Ended) {
+		return tsp.Past
+	}
+	return tsp.Present
+}
+
+// authorities are those whose time-stamps count for members of an instance.
+func (v *verifier) authorities(instance string) (all []*x509.Certificate) {
+	for _, a := range v.trust.Authorities(instance) {
+		all = append(all, a.Certificate)
+	}
+	return all
 }
 
 // name returns the name of a member in the configuration, or "".

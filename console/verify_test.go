@@ -20,7 +20,7 @@ func TestVerifyVectors(t *testing.T) {
 	if _, err := os.Stat(vectors); err != nil {
 		t.Skip("vectors are not beside the repository")
 	}
-	o := verifyOptions{configuration: filepath.Join(vectors, "globalconf/good2_v3")}
+	o := verifyOptions{trusted: trusted{configuration: filepath.Join(vectors, "globalconf/good2_v3")}}
 	v, err := o.verifier(io.Discard)
 	if err != nil {
 		t.Fatal(err)
