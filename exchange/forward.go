@@ -23,8 +23,11 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 	ctx, silence := watchSilence(ctx, x.service)
 	defer silence.stop()
 	open := func() (io.ReadCloser, error) {
-		octets, err := m.Open()
-		return &taken{octets, silence}, err
+		octets, err := m.Open() // goes to the transport as it is: a file is then copied by the kernel
+		if err == nil {
+			silence.body.Store(&octets)
+		}
+		return octets, err
 	}
 	body, err := open()
 	if err != nil {
@@ -43,7 +46,7 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 	}
 	defer response.Body.Close()
 	silence.answered()
-	err = x.respond(ctx, answer{response.StatusCode, response.Header.Get("Content-Type"), &listening{response.Body, silence}}, m)
+	err = x.respond(ctx, answer{response.StatusCode, response.Header, &listening{response.Body, silence}}, m)
 	return silence.explain(err)
 }
 
@@ -53,8 +56,8 @@ func serviceHeader(m *wire.Message, action string) http.Header {
 }
 
 // silence ends a call whose service has neither taken nor sent an octet for its timeout. Until it answers, the clock
-// starts anew with each octet that it takes; afterwards it runs while we wait for its octets, not while our peer takes
-// its time with them.
+// starts anew when it has taken some, which is looked at silenceLooks times within the timeout; afterwards it runs while
+// we wait for its octets, not while our peer takes its time with them.
 type silence struct {
 	limit  time.Duration
 	timer  *time.Timer
@@ -62,7 +65,13 @@ type silence struct {
 	cancel context.CancelCauseFunc
 	reason error
 	heard  atomic.Bool
+	body   atomic.Pointer[io.ReadSeekCloser] // of the request; its position tells what the service has taken
+
+	position int64 // of the body at the last look; what follows is the timer's own
+	idle     int   // looks since it last moved
 }
+
+const silenceLooks = 10
 
 func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
 	limit := s.Timeout
@@ -72,8 +81,28 @@ func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
 	w := &silence{limit: limit}
 	w.reason = wire.Errorf("io_error", "service %s was silent for %s (setting: timeout of the service)", s.ID, limit)
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(limit, func() { w.cancel(w.reason) })
+	w.timer = time.AfterFunc(limit/silenceLooks, w.look)
 	return w.ctx, w
+}
+
+// look is called by the timer.
+func (w *silence) look() {
+	if w.heard.Load() {
+		w.cancel(w.reason)
+		return
+	}
+	w.idle++
+	if body := w.body.Load(); body != nil {
+		// A position that cannot be told is that of a closed body: all is taken, or the call is over.
+		if at, err := (*body).Seek(0, io.SeekCurrent); err == nil && at != w.position {
+			w.position, w.idle = at, 0
+		}
+	}
+	if w.idle == silenceLooks {
+		w.cancel(w.reason)
+		return
+	}
+	w.timer.Reset(w.limit / silenceLooks)
 }
 
 func (w *silence) answered() {
@@ -92,19 +121,6 @@ func (w *silence) explain(err error) error {
 		return wire.At(wire.AtReceiver.NextHop(), w.reason)
 	}
 	return err
-}
-
-// taken is a request body that the service takes bit by bit.
-type taken struct {
-	io.ReadCloser
-	silence *silence
-}
-
-func (t *taken) Read(p []byte) (int, error) {
-	if !t.silence.heard.Load() {
-		t.silence.timer.Reset(t.silence.limit)
-	}
-	return t.ReadCloser.Read(p)
 }
 
 // listening is an answer that is waited for bit by bit.

@@ -70,7 +70,7 @@ func (x *receiving) wrap(ctx context.Context, p *pipe, m *wire.Message) (err err
 		if head.err != nil {
 			return wire.At(wire.AtReceiver.NextHop(), wire.Errorf("io_error", "service %s: %w", x.service.ID, head.err))
 		}
-		return x.respond(ctx, answer{head.status, head.header.Get("Content-Type"), p.reader}, m)
+		return x.respond(ctx, answer{head.status, head.header, p.reader}, m)
 	case <-ctx.Done():
 		return wire.At(wire.AtReceiver, context.Cause(ctx))
 	}

@@ -37,7 +37,7 @@ func (s *SecurityServer) metaservice(request *soap.Header) answer {
 		}
 	}
 	b.WriteString("</xroad:" + request.Service.Code + "Response></soap:Body></soap:Envelope>")
-	return answer{http.StatusOK, "text/xml; charset=UTF-8", &b}
+	return answer{http.StatusOK, http.Header{"Content-Type": {wire.PlainContentType}}, &b}
 }
 
 const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"

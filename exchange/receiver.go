@@ -109,10 +109,11 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 	if kind := r.Header.Get(wire.HeaderMessageType); kind != "" && kind != "SOAP" {
 		return "", wire.Errorf("service_type", "messages of type %q are not carried", kind)
 	}
-	for _, name := range []string{"Content-Type", wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion} {
-		if len(r.Header.Values(name)) > 1 {
-			return "", wire.Errorf("invalid_content_type", "the header %s stands more than once", name)
-		}
+	if _, err := contentType(r.Header); err != nil {
+		return "", err
+	}
+	if err := single(r.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion, wire.HeaderMessageType, wire.HeaderRequestID); err != nil {
+		return "", err
 	}
 	if digest := r.Header.Get(wire.HeaderHashAlgorithm); digest != crypto.SHA512.String() {
 		return "", wire.Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", digest)

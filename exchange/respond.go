@@ -16,9 +16,9 @@ import (
 
 // answer is what a service answered.
 type answer struct {
-	status      int
-	contentType string
-	body        io.Reader
+	status int
+	header http.Header
+	body   io.Reader
 }
 
 // respond wraps the service's answer to the request m: the request's hash goes into the envelope, attachments stream
@@ -28,7 +28,11 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 	if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
 		return wire.At(next, wire.Errorf("http_error", "the service answered with HTTP status %d", a.status))
 	}
-	original, err := wire.Open(a.contentType, a.body)
+	kind, err := contentType(a.header)
+	if err != nil {
+		return wire.At(next, err)
+	}
+	original, err := wire.Open(kind, a.body)
 	if errors.Is(err, wire.ErrNoPart) {
 		err = wire.Errorf("invalid_message", "the service's multipart answer has no part: its boundary never occurs")
 	}
@@ -39,7 +43,7 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 	x.encoder = wire.NewEncoder(x.line.w, crypto.SHA512)
 	h.Set("Content-Type", x.encoder.ContentType())
 	h.Set(wire.HeaderHashAlgorithm, crypto.SHA512.String())
-	h.Set(wire.HeaderOriginalContentType, a.contentType)
+	h.Set(wire.HeaderOriginalContentType, kind)
 	x.line.answer(http.StatusOK)
 	if original.Envelope.Fault {
 		return x.passFault(original)

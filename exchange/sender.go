@@ -87,11 +87,11 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 	if err := s.Trust.Valid(now); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
-	action, contentType, err := checkHTTP(req)
+	action, kind, err := checkHTTP(req)
 	if err != nil {
 		return nil, wire.At(wire.AtClient, err)
 	}
-	original, err := wire.Open(contentType, req.Body)
+	original, err := wire.Open(kind, req.Body)
 	if err == nil && original.Envelope.Fault {
 		err = refuseFault(original.Envelope)
 	}
@@ -113,7 +113,7 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 			"Content-Type":                 {x.upload.encoder.ContentType()},
 			wire.HeaderHashAlgorithm:       {crypto.SHA512.String()},
 			wire.HeaderProxyVersion:        {wire.ProxyVersion},
-			wire.HeaderOriginalContentType: {contentType},
+			wire.HeaderOriginalContentType: {kind},
 			wire.HeaderOriginalSOAPAction:  {action},
 			wire.HeaderRequestID:           {x.outcome.RequestID},
 			"User-Agent":                   {""},
@@ -154,9 +154,16 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
 		return nil, wire.At(wire.AtSender, wire.Errorf("http_error", "security server %s answered with HTTP status %d", x.outcome.Peer, response.StatusCode))
 	}
+	kind, err := contentType(response.Header)
+	if err == nil {
+		err = single(response.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType)
+	}
+	if err != nil {
+		return nil, wire.At(next, err)
+	}
 	decoder := wire.Decoder{Place: wire.AtSender, Digest: crypto.SHA512, Spool: s.Spool}
 	message, err := decoder.Decode(ctx, wire.Incoming{
-		ContentType: response.Header.Get("Content-Type"),
+		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
 		Body:        response.Body,
 	}, func(*wire.Message) error {
@@ -243,23 +250,15 @@ func answers(response *soap.Header, request []byte) error {
 }
 
 // checkHTTP looks at what comes before the message (message-and-transport 2.2 and 2.3).
-func checkHTTP(req *http.Request) (action, contentType string, err error) {
+func checkHTTP(req *http.Request) (action, kind string, err error) {
 	if req.Method != http.MethodPost {
 		return "", "", wire.Errorf("invalid_http_method", "a SOAP message is sent by POST, not by %s", req.Method)
 	}
 	if action, err = wire.SOAPAction(req.Header, "SOAPAction"); err != nil {
 		return "", "", err
 	}
-	types := req.Header.Values("Content-Type")
-	if len(types) > 1 {
-		return "", "", wire.Errorf("invalid_content_type", "the Content-Type header stands %d times", len(types))
-	}
-	for _, encoding := range req.Header.Values("Content-Encoding") {
-		if !strings.EqualFold(encoding, "identity") {
-			return "", "", wire.Errorf("invalid_content_type", "the body has Content-Encoding %q; send it unencoded", encoding)
-		}
-	}
-	return action, strings.Join(types, ""), nil
+	kind, err = contentType(req.Header)
+	return action, kind, err
 }
 
 // refuseFault returns the error for an information system that sends a fault as its request.
