@@ -25,11 +25,10 @@ import (
 type Reader struct {
 	src    window
 	limits Limits
-	line   []byte // line feed, two dashes, boundary
-	dash   []byte // line without its line feed
+	line   pattern
 	depth  int
 	total  *totals
-	parts  int  // parts seen by this Reader
+	parts  int // parts seen by this Reader
 	part   *Part
 	block  []byte // header block being read
 	err    error  // first error, returned for ever; io.EOF after the closing delimiter
@@ -52,7 +51,7 @@ func NewReader(r io.Reader, boundary string, limits Limits) *Reader {
 }
 
 func newReader(src window, boundary string, limits Limits, depth int, total *totals) *Reader {
-	r := &Reader{src: src, limits: limits, depth: depth, total: total, fresh: true}
+	r := &Reader{src: src, limits: limits, line: newPattern(boundary), depth: depth, total: total, fresh: true}
 	r.err = checkBoundary(boundary)
 	switch {
 	case depth > limits.Depth:
@@ -60,8 +59,6 @@ func newReader(src window, boundary string, limits Limits, depth int, total *tot
 	case len(boundary) > limits.Boundary:
 		r.err = &LimitError{"Boundary", int64(limits.Boundary)}
 	}
-	r.line = []byte("\n--" + boundary)
-	r.dash = r.line[1:]
 	return r
 }
 
@@ -213,26 +210,10 @@ func (r *Reader) search(d []byte) {
 		}
 	}
 	// All before r.safe is known. A delimiter that begins at the end of d and may go on behind it is held back.
-	hold := len(d)
-	for from := r.safe; ; {
-		i := bytes.Index(d[from:], r.line)
-		if i < 0 {
-			tail := max(from, len(d)-len(r.line))
-			if lf := bytes.LastIndexByte(d[tail:], '\n'); lf >= 0 && bytes.HasPrefix(r.line, d[tail+lf:]) {
-				hold = tail + lf
-			}
-			break
-		}
-		i += from
-		from = i + len(r.line)
-		if from == len(d) {
-			hold = i
-			break
-		}
-		if endsBoundary(d[from]) {
-			hold, r.found, r.eol = i, true, 1
-			break
-		}
+	hold, found := r.line.find(d[r.safe:])
+	hold += r.safe
+	if found {
+		r.found, r.eol = true, 1
 	}
 	if hold > 0 && d[hold-1] == '\r' {
 		hold--
@@ -243,15 +224,16 @@ func (r *Reader) search(d []byte) {
 
 // isDelimiter says whether d, which stands at the start of a line, begins with a delimiter, and whether that is sure.
 func (r *Reader) isDelimiter(d []byte) (is, sure bool) {
-	if len(d) <= len(r.dash) {
-		return false, !bytes.HasPrefix(r.dash, d)
+	dash := r.line.dash()
+	if len(d) <= len(dash) {
+		return false, !bytes.HasPrefix(dash, d)
 	}
-	return bytes.HasPrefix(d, r.dash) && endsBoundary(d[len(r.dash)]), true
+	return bytes.HasPrefix(d, dash) && endsBoundary(d[len(dash)]), true
 }
 
 // delimiter consumes the delimiter that has been found, with its line unless it is the closing one.
 func (r *Reader) delimiter() (last bool, err error) {
-	n := r.safe + r.eol + len(r.dash)
+	n := r.safe + r.eol + len(r.line.dash())
 	if _, err := r.src.ahead(n); err != nil {
 		return false, err
 	}
