@@ -18,7 +18,21 @@ import (
 const (
 	maxExtra = 16 // certificates beside the one that is judged
 	maxPath  = 8  // certificates from that one to the anchor
+
+	maxTried       = maxPath  // certificates that are tried as the issuer of another, which takes public-key arithmetic
+	maxRSA         = 8192     // bits of their keys: the work grows with the square
+	maxCertificate = 16 << 10 // octets of a certificate: honest ones have one or two thousand
 )
+
+// modest refuses certificates that it would cost much to read and to tell of.
+func modest(certs ...*x509.Certificate) error {
+	for _, c := range certs {
+		if len(c.Raw) > maxCertificate {
+			return refuse(invalidPath, "certificate %s has %d octets; at most %d are read", ocsp.Name(c), len(c.Raw), maxCertificate)
+		}
+	}
+	return nil
+}
 
 // era says what was good enough when something was made.
 type era struct {
@@ -39,6 +53,9 @@ func (s *instance) path(leaf *x509.Certificate, extra []*x509.Certificate, ancho
 	if len(extra) > maxExtra {
 		return nil, refuse("cannot_create_cert_path", "%d certificates came with certificate %s; at most %d are looked at", len(extra), ocsp.Name(leaf), maxExtra)
 	}
+	if err := modest(extra...); err != nil {
+		return nil, err
+	}
 	if err := sound(leaf, at, e); err != nil {
 		return nil, err
 	}
@@ -48,6 +65,7 @@ func (s *instance) path(leaf *x509.Certificate, extra []*x509.Certificate, ancho
 	// Each certificate is reached once, from the nearest that it issued: more paths to it would not lead anywhere else.
 	below := map[*x509.Certificate]*x509.Certificate{leaf: nil}
 	var unfit error
+	tried := 0
 	for open := []*x509.Certificate{leaf}; len(open) > 0; open = open[1:] {
 		if s.issued(anchor, open[0], e) {
 			var path []*x509.Certificate
@@ -61,7 +79,17 @@ func (s *instance) path(leaf *x509.Certificate, extra []*x509.Certificate, ancho
 			return path, nil
 		}
 		for _, c := range extra {
-			if _, reached := below[c]; reached || !s.issued(c, open[0], e) {
+			if _, reached := below[c]; reached || !bytes.Equal(c.RawSubject, open[0].RawIssuer) {
+				continue
+			}
+			if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+				unfit = refuse(invalidPath, "CA certificate %s has an RSA key of %d bits; at most %d are accepted", ocsp.Name(c), key.N.BitLen(), maxRSA)
+				continue
+			}
+			if tried++; tried > maxTried {
+				return nil, refuse("cannot_create_cert_path", "too many of the certificates that came with certificate %s have one name", ocsp.Name(leaf))
+			}
+			if !s.issued(c, open[0], e) {
 				continue
 			}
 			if err := intermediate(c, at, e); err != nil {
@@ -75,8 +103,8 @@ func (s *instance) path(leaf *x509.Certificate, extra []*x509.Certificate, ancho
 	if unfit != nil {
 		return nil, unfit
 	}
-	return nil, refuse("cannot_create_cert_path", "certificate %s names %q as its issuer, but is not signed by that approved CA (serial %x)",
-		ocsp.Name(leaf), leaf.Issuer.String(), anchor.SerialNumber)
+	return nil, refuse("cannot_create_cert_path", "certificate %s names %s as its issuer, but is not signed by that approved CA (serial %x)",
+		ocsp.Name(leaf), ocsp.Issuer(leaf), anchor.SerialNumber)
 }
 
 // issued reports whether c is signed by the key of issuer and names it.
@@ -186,8 +214,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (s *instance) issuers(cert *x509.Certificate, e era) ([]*authority, error) {
 	named := s.authorities[string(cert.RawIssuer)]
 	if len(named) == 0 {
-		return nil, refuse("internal_error", "no approved CA of instance %s issued certificate %s: its issuer is %q",
-			s.p.Instance, ocsp.Name(cert), cert.Issuer.String())
+		return nil, refuse("internal_error", "no approved CA of instance %s issued certificate %s: its issuer is %s",
+			s.p.Instance, ocsp.Name(cert), ocsp.Issuer(cert))
 	}
 	if len(named) == 1 {
 		return named, nil

@@ -126,6 +126,10 @@ func (r *reader) certificate(e *c14n.Element) *x509.Certificate {
 		}
 		data = block.Bytes
 	}
+	if len(data) > maxCertificate {
+		r.fail(e, "a certificate of more than %d octets", maxCertificate)
+		return new(x509.Certificate)
+	}
 	cert, err := x509.ParseCertificate(data)
 	if err != nil {
 		r.fail(e, "reading a certificate: %w", err)

@@ -29,6 +29,9 @@ func (s *instance) verifyAuth(chain []*x509.Certificate, responses [][]byte, cli
 	if err := s.own(client.Instance); err != nil {
 		return err
 	}
+	if err := modest(leaf); err != nil {
+		return err
+	}
 	if !softkey.CanAuthenticate(leaf) {
 		return fmt.Errorf("certificate %s is not for authentication (keyUsage, extended key usage)", ocsp.Name(leaf))
 	}
@@ -72,6 +75,9 @@ func (s *instance) verifySign(cert *x509.Certificate, extra []*x509.Certificate,
 // judgeSign is verifySign, with the grounds.
 func (s *instance) judgeSign(cert *x509.Certificate, extra []*x509.Certificate, responses [][]byte, client ident.Client, at time.Time, e era) (*Grounds, error) {
 	if err := s.own(client.Instance); err != nil {
+		return nil, err
+	}
+	if err := modest(cert); err != nil {
 		return nil, err
 	}
 	if !softkey.CanSign(cert) {

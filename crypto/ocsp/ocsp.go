@@ -6,6 +6,7 @@ package ocsp
 import (
 	"bytes"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"time"
@@ -164,15 +165,31 @@ func hasUsage(c *x509.Certificate, usage x509.ExtKeyUsage) bool {
 	return false
 }
 
-// Name is how errors name a certificate: by subject and serial number. The subject is quoted and cut, for it may be a
-// stranger's.
+// Name is how errors name a certificate: by subject and serial number. Both are cut, for they may be a stranger's.
 func Name(c *x509.Certificate) string {
-	const most = 200
-	subject := c.Subject.String()
-	if len(subject) > most {
-		subject = subject[:most] + "…"
+	const longest = 20 // octets of a serial number
+	serial := c.SerialNumber.Bytes()
+	more := ""
+	if len(serial) > longest {
+		serial, more = serial[:longest], "…"
 	}
-	return fmt.Sprintf("%q (serial %x)", subject, c.SerialNumber)
+	return fmt.Sprintf("%q (serial %x%s)", words(c.RawSubject, c.Subject), serial, more)
+}
+
+// Issuer is how errors name the issuer of a certificate.
+func Issuer(c *x509.Certificate) string { return fmt.Sprintf("%q", words(c.RawIssuer, c.Issuer)) }
+
+// words writes a name, cut. To write out a name of very many attributes would take a time that grows with their square.
+func words(der []byte, name pkix.Name) string {
+	const most = 200
+	if len(der) > maxName {
+		return fmt.Sprintf("a name of %d octets", len(der))
+	}
+	text := name.String()
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return text
 }
 
 const incorrect = "incorrect_validation_info"

@@ -25,6 +25,7 @@ import (
 const (
 	maxResponse = 64 << 10 // octets of one response
 	maxEnclosed = 8        // certificates inside a response that are looked at
+	maxName     = 4 << 10  // octets of the name of a responder
 )
 
 // The structures of RFC 6960 section 4.2.1 and 4.1.1.
@@ -207,6 +208,9 @@ func (r *response) readStatus(v asn1.RawValue) error {
 func (r *response) readResponder(v asn1.RawValue) error {
 	switch {
 	case v.Class == asn1.ClassContextSpecific && v.Tag == 1 && v.IsCompound:
+		if len(v.Bytes) > maxName {
+			return fmt.Errorf("the name of its responder has %d octets; at most %d are read", len(v.Bytes), maxName)
+		}
 		r.name = v.Bytes
 	case v.Class == asn1.ClassContextSpecific && v.Tag == 2 && v.IsCompound:
 		if err := unmarshal(v.Bytes, &r.key); err != nil || len(r.key) != sha1.Size {
