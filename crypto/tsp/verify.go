@@ -75,8 +75,13 @@ func (t *Token) names(c *x509.Certificate) bool {
 	return err == nil && len(c.SubjectKeyId) > 0 && bytes.Equal(key, t.Signer)
 }
 
-// signer tells a human which certificate the signer identifier means.
+// signer tells a human which certificate the signer identifier means. A long one is not written out: names take a time that
+// grows with the square of their attributes.
 func (t *Token) signer() string {
+	const most = 4 << 10
+	if len(t.Signer) > most {
+		return fmt.Sprintf("a signer identifier of %d octets", len(t.Signer))
+	}
 	var id struct {
 		Issuer pkix.RDNSequence
 		Serial asn1.RawValue
