@@ -259,15 +259,12 @@ func (r *response) signedBy(c *x509.Certificate) error {
 	return nil
 }
 
-// enclosed returns the certificates inside the response that can be read, at most maxEnclosed.
+// enclosed returns those of the first maxEnclosed certificates inside the response that can be read.
 func (r *response) enclosed() []*x509.Certificate {
 	var certs []*x509.Certificate
-	for _, raw := range r.basic.Certificates {
+	for _, raw := range r.basic.Certificates[:min(len(r.basic.Certificates), maxEnclosed)] {
 		if c, err := x509.ParseCertificate(raw.FullBytes); err == nil {
 			certs = append(certs, c)
-		}
-		if len(certs) == maxEnclosed {
-			break
 		}
 	}
 	return certs
