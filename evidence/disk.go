@@ -48,13 +48,12 @@ type disk struct {
 	commits    commits
 	caretaker  caretaker
 	stamper    stamper
-	rounds     chan struct{} // of capacity 1: who has sent into it gets time-stamps
 	batchLimit int
 }
 
 // openDisk takes hold of a folder that exists. It takes over root. The options are said after it.
 func openDisk(root *os.Root) (_ *disk, err error) {
-	d := &disk{archive: archive{root: root, writes: true}, turn: make(chan struct{}, 1), rounds: make(chan struct{}, 1), batchLimit: batchLimit}
+	d := &disk{archive: archive{root: root, writes: true}, turn: make(chan struct{}, 1), batchLimit: batchLimit}
 	d.release, d.create = root.Close, d.createFile
 	defer func() {
 		if err != nil {

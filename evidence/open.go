@@ -101,11 +101,6 @@ func openShared(dir string, o Options) (*shared, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
-	return share(dir, func(*disk) Options { return o })
-}
-
-// share returns one more Store of the folder, which is there, with the options that it is to have.
-func share(dir string, options func(*disk) Options) (*shared, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -125,14 +120,14 @@ func share(dir string, options func(*disk) Options) (*shared, error) {
 		if err := d.commits.failure(); err != nil {
 			return nil, err
 		}
-		return d.share(options(d)), nil
+		return d.share(o), nil
 	}
 	d, err := openDisk(root)
 	if err != nil {
 		return nil, err
 	}
 	held.disks = append(held.disks, d)
-	return d.share(options(d)), nil
+	return d.share(o), nil
 }
 
 // share returns one more Store of a disk. Its options count from now on.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +37,9 @@ const (
 
 // stamper gets time-stamps for a disk, while others write.
 type stamper struct {
-	stop func() // ends the goroutine and waits for it; nil: there is none
+	stop func()          // ends the goroutine and waits for it; nil: there is none
+	over chan struct{}   // closed when it has ended
+	asks chan chan error // who wants a time-stamp now, and waits for the outcome
 
 	mu         sync.Mutex
 	acceptable time.Duration
@@ -59,11 +62,11 @@ func (s *stamper) start(d *disk, o Options) {
 		s.next = soonest
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	over := make(chan struct{})
-	s.stop = func() { cancel(); <-over }
+	over, asks := make(chan struct{}), make(chan chan error)
+	s.stop, s.over, s.asks = func() { cancel(); <-over }, over, asks
 	go func() {
 		defer close(over)
-		s.run(ctx, d, o)
+		s.run(ctx, d, o, asks)
 	}()
 }
 
@@ -74,14 +77,21 @@ func (s *stamper) end() {
 	}
 }
 
-func (s *stamper) run(ctx context.Context, d *disk, o Options) {
+func (s *stamper) run(ctx context.Context, d *disk, o Options, asks <-chan chan error) {
+	var asker chan error // nil: nobody waits
 	for {
 		s.mu.Lock()
 		wait, retry := time.Until(s.next), !s.failing.IsZero()
 		s.mu.Unlock()
 		timer := time.NewTimer(wait)
+		next := asks
+		if asker != nil {
+			next = nil // one after the other
+		}
 		select {
 		case <-timer.C:
+		case asker = <-next:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return
@@ -94,7 +104,12 @@ func (s *stamper) run(ctx context.Context, d *disk, o Options) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.note(o, err, retry || full)
+		more := retry || full
+		s.note(o, err, more)
+		if asker != nil && (err != nil || !more) {
+			asker <- err
+			asker = nil
+		}
 	}
 }
 
@@ -118,35 +133,53 @@ func (s *stamper) note(o Options, err error, more bool) {
 	}
 }
 
-// Stamp has t stamp what has no time-stamp below dir, now, and returns when that is durable. It is for those who cannot
-// wait for the next round of the store that this process has open there; that one goes on as it was. Where another
-// process writes to the folder, it is an error.
-func Stamp(ctx context.Context, dir string, t Timestamper) error {
-	if err := stampNow(ctx, dir, t); err != nil {
+// Stamp has the store that this process writes to dir by stamp what has no time-stamp now, and not only when it is time
+// for that. It returns when all of that is durable, or when an attempt has failed.
+func Stamp(ctx context.Context, dir string) error {
+	if err := stampNow(ctx, dir); err != nil {
 		return &Error{"time-stamping " + dir, err}
 	}
 	return nil
 }
 
-func stampNow(ctx context.Context, dir string, t Timestamper) (err error) {
-	s, err := share(dir, func(d *disk) Options {
-		if n := len(d.shares); n > 0 {
-			return d.shares[n-1].options
-		}
-		o, _ := Options{}.check()
-		return o
-	})
+func stampNow(ctx context.Context, dir string) error {
+	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	o := s.options
-	o.Timestamper = t
-	for full := true; full && err == nil; {
-		full, err = s.disk.stampRound(ctx, o, s.disk.batchLimit)
+	held.Lock()
+	var s *stamper
+	for _, d := range held.disks {
+		if os.SameFile(d.folder, info) && d.stamper.stop != nil {
+			s = &d.stamper
+		}
 	}
-	return err
+	if s == nil {
+		held.Unlock()
+		return errors.New("no store with a time-stamper is open there")
+	}
+	over, asks := s.over, s.asks
+	held.Unlock()
+
+	done := make(chan error, 1)
+	select {
+	case asks <- done:
+	case <-over:
+		return errStamperGone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-over:
+		return errStamperGone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
+
+var errStamperGone = errors.New("the store was closed, or opened anew, meanwhile")
 
 // refusal is the error of Put when time-stamping has failed for too long.
 func (s *stamper) refusal() error {
@@ -185,12 +218,6 @@ func (e *timestampingError) Cause() string { return "timestamping_failed" }
 // stampRound gets a time-stamp for the first records that have none, and for the linking of all. full: it took as many
 // as it may.
 func (d *disk) stampRound(ctx context.Context, o Options, limit int) (full bool, err error) {
-	select {
-	case d.rounds <- struct{}{}:
-		defer func() { <-d.rounds }()
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
 	head, digest, err := d.durable(ctx)
 	if err != nil {
 		return false, err

@@ -3,6 +3,7 @@
 package evidence
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,39 +12,41 @@ import (
 	"time"
 )
 
-// Stamp needs nobody to wait, and leaves the Timestamper of an open store in use.
+// Stamp has all stamped before it is time for that.
 func TestStampNow(t *testing.T) {
 	for _, c := range []struct {
-		name             string
-		records          int
-		limit            int
-		asked            int // of the authority
-		stamped, covered uint64
+		name    string
+		records int
+		asked   int // of the authority
+		covered uint64
 	}{
-		{"nothing", 0, 10, 0, 0, 0},
-		{"one", 1, 10, 2, 1, 1}, // its own, and one for the links
-		{"several", 5, 10, 1, 5, 5},
-		{"more than a batch", 25, 10, 3, 25, 25 + 2},
+		{"nothing", 0, 0, 0},
+		{"one", 1, 2, 1}, // its own, and one for the links
+		{"several", 5, 1, 5},
+		{"more than a batch", 25, 3, 25 + 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				s, inUse := stamping(t, dir, Options{})
-				s.disk.batchLimit = c.limit
+				s, a := stamping(t, dir, Options{})
+				s.disk.batchLimit = 10
 				for range c.records {
 					put(t, s, realRecord("it"))
 				}
-				now := new(authority)
+				began := time.Now()
 				for range 2 { // the second time there is nothing to do
-					if err := Stamp(t.Context(), dir, now); err != nil {
+					if err := Stamp(t.Context(), dir); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if n := len(now.take()); n != c.asked {
+				if !time.Now().Equal(began) {
+					t.Error("it has waited for the next round")
+				}
+				if n := len(a.take()); n != c.asked {
 					t.Errorf("the authority was asked %d times, want %d", n, c.asked)
 				}
-				for n := range c.stamped {
-					stamped(t, s, n+1)
+				for n := range c.records {
+					stamped(t, s, uint64(n)+1)
 				}
 				if st := status(t, s); st.Signed != c.records || st.Unstamped != 0 || !st.Oldest.IsZero() {
 					t.Errorf("Status = %+v", st)
@@ -54,8 +57,8 @@ func TestStampNow(t *testing.T) {
 				put(t, s, small("later"))
 				time.Sleep(minInterval)
 				synctest.Wait()
-				if len(inUse.take()) == 0 || status(t, s).Unstamped != 0 {
-					t.Error("the authority of the open store is not in use any more")
+				if status(t, s).Unstamped != 0 {
+					t.Error("there are no rounds any more")
 				}
 				s.Close()
 			})
@@ -63,35 +66,77 @@ func TestStampNow(t *testing.T) {
 	}
 }
 
-// Stamp says why it could not.
-func TestStampNowFails(t *testing.T) {
+// Stamp tells of an outage, which counts as every other, and stamps all when it is over.
+func TestStampNowInAnOutage(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir, 0)
-	put(t, s, small("0"))
-	a := new(authority)
-	a.fail(errOut)
-	if err := Stamp(t.Context(), dir, a); !errors.Is(err, errOut) {
-		t.Errorf("an authority that fails: %v", err)
-	}
-	if st := status(t, s); st.Unstamped != 1 || !st.Failing.IsZero() {
-		t.Errorf("Status = %+v: the store itself has not failed", st)
-	}
-	s.Close()
-	a.fail(nil)
-	if err := Stamp(t.Context(), dir, a); err != nil {
-		t.Errorf("of a folder that nobody has open: %v", err)
-	}
-	r, err := OpenRead(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if st := status(t, r); st.Signed != 1 || st.Unstamped != 0 {
-		t.Errorf("Status = %+v", st)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, a := stamping(t, dir, Options{})
+		for range 3 {
+			put(t, s, small("it"))
+		}
+		a.fail(errOut)
+		if err := Stamp(t.Context(), dir); !errors.Is(err, errOut) {
+			t.Errorf("while the authority fails: %v", err)
+		}
+		if st := status(t, s); st.Unstamped != 3 || st.Failing.IsZero() {
+			t.Errorf("Status = %+v", st)
+		}
+		a.fail(nil)
+		answers := make(chan error)
+		for range 2 {
+			go func() { answers <- Stamp(t.Context(), dir) }()
+		}
+		for range 2 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		if st := status(t, s); st.Unstamped != 0 || !st.Failing.IsZero() {
+			t.Errorf("Status = %+v", st)
+		}
+		s.Close()
+	})
+}
+
+// Stamp ends with its context, and with the Timestamper.
+func TestStampNowEnds(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, a := stamping(t, dir, Options{})
+		put(t, s, small("it"))
+		a.hangs = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := Stamp(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after its time: %v", err)
+		}
+		answer := make(chan error)
+		for range 2 {
+			go func() { answer <- Stamp(t.Context(), dir) }()
+		}
+		synctest.Wait()
+		s.Close()
+		for range 2 {
+			if err := <-answer; !errors.Is(err, errStamperGone) {
+				t.Errorf("of a store that was closed: %v", err)
+			}
+		}
+	})
+}
+
+// Stamp needs a store that this process writes with a Timestamper.
+func TestStampNowNowhere(t *testing.T) {
+	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
-	if err := Stamp(t.Context(), missing, a); !errors.Is(err, os.ErrNotExist) {
+	if err := Stamp(t.Context(), missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no folder: %v", err)
+	}
+	if err := Stamp(t.Context(), dir); err == nil {
+		t.Error("of a folder that nobody has open")
+	}
+	openAt(t, dir, 0)
+	if err := Stamp(t.Context(), dir); err == nil {
+		t.Error("of a store without Timestamper")
 	}
 }
 
