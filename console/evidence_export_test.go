@@ -228,6 +228,36 @@ func TestEvidenceExportMany(t *testing.T) {
 	}
 }
 
+// TestNeedsTheFiles says that all but the files is proved where that is so, and nowhere else.
+func TestNeedsTheFiles(t *testing.T) {
+	a := newArchive(t)
+	_, other := authorityOf(t, t.TempDir())
+	out := t.TempDir()
+	if r := fairway(t.Context(), "", "evidence", "export", "2", "--dir", a.dir, "--out", out); r.err != nil {
+		t.Fatal(r.err, r.stderr)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code string
+	}{
+		{"all but the files is proved", []string{"--trust", a.trust, "--at", a.at}, "invalid_reference"},
+		{"nobody knows when", []string{"--trust", a.trust}, "malformed_signature"},
+		{"the signer is not trusted", []string{"--trust", other, "--at", a.at}, "cannot_create_cert_path"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := fairway(t.Context(), "", append([]string{"verify", out}, c.args...)...)
+			if r.err == nil || !strings.Contains(r.stdout, "NOT PROVED: "+c.code+"\n") {
+				t.Errorf("%v, want %s\n%s", r.err, c.code, r.stdout)
+			}
+			only := c.code == "invalid_reference"
+			if strings.Contains(r.stdout, "Everything else is proved.") != only || strings.Contains(r.stdout, "  needs        /attachment1 with SHA-512 ") != only {
+				t.Errorf("%s", r.stdout)
+			}
+		})
+	}
+}
+
 // TestExportedForOthers shows an exported container to the tools of others.
 func TestExportedForOthers(t *testing.T) {
 	a := newArchive(t)

@@ -109,12 +109,8 @@ func (v *verifier) verify(c *asice.Container) *finding {
 func (v *verifier) prove(c *asice.Container, f *finding) error {
 	parts := watch(c)
 	proof, err := c.Verify()
-	if needs, ok := errors.AsType[*xades.NeedsFilesError](err); ok {
-		for _, p := range needs.Parts {
-			f.Needs = append(f.Needs, byDigest(p))
-		}
-	}
-	if err != nil {
+	needs, incomplete := errors.AsType[*xades.NeedsFilesError](err)
+	if err != nil && (!incomplete || c.Message == nil) {
 		return err
 	}
 	said, err := readTold(c.Message, parts[crypto.Message])
@@ -127,6 +123,12 @@ func (v *verifier) prove(c *asice.Container, f *finding) error {
 	grounds, err := v.judge(proof, said, f.Time.At)
 	if err != nil {
 		return err
+	}
+	if incomplete { // and everything else is proved
+		for _, p := range needs.Parts {
+			f.Needs = append(f.Needs, byDigest(p))
+		}
+		return needs
 	}
 
 	f.Message = said
