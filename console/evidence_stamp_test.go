@@ -103,9 +103,7 @@ func TestStampedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := evidence.Stamp(t.Context(), a.dir, authority); err != nil {
-		t.Fatal(err)
-	}
+	timestamp(t, a.dir, authority)
 	if r := fairway(t.Context(), "", "evidence", "show", "1"); r.err != nil || !strings.Contains(r.stdout, "\n  stamped    20") {
 		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
 	}

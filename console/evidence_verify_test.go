@@ -45,6 +45,18 @@ func authorityOf(t *testing.T, dir string) (*dev.Authority, string) {
 	return authority, file
 }
 
+// timestamp has all that was kept stamped.
+func timestamp(t *testing.T, dir string, a *dev.Authority) {
+	t.Helper()
+	store, err := evidence.Open(dir, evidence.Options{Timestamper: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(evidence.Stamp(t.Context(), dir), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // change changes a file.
 func change(t *testing.T, file string, f func([]byte) []byte) {
 	t.Helper()
@@ -152,9 +164,7 @@ func TestEvidenceVerify(t *testing.T) {
 			authority, own := authorityOf(t, t.TempDir())
 			_, other := authorityOf(t, t.TempDir())
 			if c.stamp {
-				if err := evidence.Stamp(t.Context(), dir, authority); err != nil {
-					t.Fatal(err)
-				}
+				timestamp(t, dir, authority)
 			}
 			if c.do != nil {
 				c.do(t, dir)
@@ -208,9 +218,7 @@ func TestEvidenceVerifyJSON(t *testing.T) {
 	}
 	golden("without a time-stamp", `{"cannot_be_noticed":"WORDS","dir":"DIR","first":1,"newest":{"number":3,"sha256":"SHA256"},"not_proved":"WORDS",`+
 		`"records":3,"signed":3,"time_stamps":0,"time_stamps_judged":false,"unstamped":3,"unstamped_since":"TIME","whole":true}`)
-	if err := evidence.Stamp(t.Context(), dir, authority); err != nil {
-		t.Fatal(err)
-	}
+	timestamp(t, dir, authority)
 	golden("with one", `{"cannot_be_noticed":"WORDS","covered":{"number":3,"sha256":"SHA256"},"covered_at":"TIME","dir":"DIR","first":1,`+
 		`"last_stamped_at":"TIME","newest":{"number":4,"sha256":"SHA256"},"not_proved":"WORDS",`+
 		`"records":4,"signed":3,"time_stamps":1,"time_stamps_judged":true,"unstamped":0,"whole":true}`, "--trust", trust)
