@@ -55,13 +55,15 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-func payloads() map[string][]byte {
+// payloads are what a long part may hold; almost is all but the last octet of a delimiter, over and over.
+func payloads(boundary string) map[string][]byte {
 	random := make([]byte, 1<<20)
 	src := rand.NewChaCha8([32]byte{1})
 	src.Read(random)
 	return map[string][]byte{
 		"random":    random,
 		"delimiter": bytes.Repeat([]byte("\r\n--"), 1<<18),
+		"almost":    bytes.Repeat([]byte("\r\n--"+boundary[:len(boundary)-1]), 1<<15),
 		"lines":     bytes.Repeat([]byte("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0\r\n"), 1<<13),
 	}
 }
@@ -70,7 +72,7 @@ func payloads() map[string][]byte {
 func BenchmarkPart(b *testing.B) {
 	boundary := "xtop" + Letters(30)
 	const size = 64 << 20
-	for name, block := range payloads() {
+	for name, block := range payloads(boundary) {
 		std := func(buf []byte) func(b *testing.B) {
 			return func(b *testing.B) {
 				b.SetBytes(size)
@@ -150,11 +152,11 @@ func BenchmarkPart(b *testing.B) {
 			}
 		})
 	}
-	b.Run("file", func(b *testing.B) { benchmarkFile(b, boundary, payloads()["random"], size) })
+	b.Run("file", func(b *testing.B) { benchmarkFile(b, boundary, payloads(boundary)["random"], size) })
 	b.Run("source", func(b *testing.B) {
 		b.SetBytes(size)
 		buf := make([]byte, 64<<10)
-		block := payloads()["random"]
+		block := payloads(boundary)["random"]
 		for b.Loop() {
 			e := newEndless(boundary, block, size)
 			for {
@@ -211,40 +213,51 @@ func benchmarkFile(b *testing.B, boundary string, block []byte, size int64) {
 }
 
 // BenchmarkMessage reads a message of a few small parts, as most are.
-func BenchmarkMessage(b *testing.B) {
+func BenchmarkMessage(b *testing.B) { benchmarkParts(b, 4, 800) }
+
+// BenchmarkThousandParts reads a message of 1,000 parts of 1 KiB.
+func BenchmarkThousandParts(b *testing.B) { benchmarkParts(b, 1000, 1<<10) }
+
+func benchmarkParts(b *testing.B, count, size int) {
+	boundary := "xatt" + Letters(30)
 	var body bytes.Buffer
-	w := NewWriter(&body, "b")
-	for i := range 4 {
+	w := NewWriter(&body, boundary)
+	for i := range count {
 		p, err := w.Part(NewHeader("Content-Type", "text/xml; charset=UTF-8", "Content-ID", fmt.Sprintf("<part%d>", i)))
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.Write(bytes.Repeat([]byte("<a/>"), 200))
+		p.Write(bytes.Repeat([]byte("<a/>"), size/4))
 	}
 	w.Close()
 	b.Run("std", func(b *testing.B) {
+		b.SetBytes(int64(body.Len()))
 		b.ReportAllocs()
+		buf := make([]byte, 32<<10)
 		for b.Loop() {
-			r := stdmultipart.NewReader(bytes.NewReader(body.Bytes()), "b")
-			for {
-				p, err := r.NextRawPart()
-				if err != nil {
-					break
-				}
-				io.Copy(discard{}, p)
+			r := stdmultipart.NewReader(bytes.NewReader(body.Bytes()), boundary)
+			parts := 0
+			for p, err := r.NextRawPart(); err == nil; p, err = r.NextRawPart() {
+				io.CopyBuffer(discard{}, p, buf)
+				parts++
+			}
+			if parts != count {
+				b.Fatal(parts)
 			}
 		}
 	})
 	b.Run("fairway", func(b *testing.B) {
+		b.SetBytes(int64(body.Len()))
 		b.ReportAllocs()
 		for b.Loop() {
-			r := NewReader(bytes.NewReader(body.Bytes()), "b", Limits{})
-			for {
-				p, err := r.Next()
-				if err != nil {
-					break
-				}
+			r := NewReader(bytes.NewReader(body.Bytes()), boundary, Limits{})
+			parts := 0
+			for p, err := r.Next(); err == nil; p, err = r.Next() {
 				p.WriteTo(discard{})
+				parts++
+			}
+			if parts != count {
+				b.Fatal(parts)
 			}
 		}
 	})

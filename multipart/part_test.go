@@ -156,7 +156,7 @@ func TestPart(t *testing.T) {
 		}
 	})
 	t.Run("no allocation while it streams", func(t *testing.T) {
-		p, err := NewReader(newEndless("b", payloads()["random"], 1<<40), "b", Limits{}).Next()
+		p, err := NewReader(newEndless("b", payloads("b")["random"], 1<<40), "b", Limits{}).Next()
 		if err != nil {
 			t.Fatal(err)
 		}

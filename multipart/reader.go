@@ -25,7 +25,8 @@ import (
 type Reader struct {
 	src    window
 	limits Limits
-	line   pattern
+	line   []byte // line feed, two dashes, boundary
+	dash   []byte // line without its line feed
 	depth  int
 	total  *totals
 	parts  int // parts seen by this Reader
@@ -51,7 +52,7 @@ func NewReader(r io.Reader, boundary string, limits Limits) *Reader {
 }
 
 func newReader(src window, boundary string, limits Limits, depth int, total *totals) *Reader {
-	r := &Reader{src: src, limits: limits, line: newPattern(boundary), depth: depth, total: total, fresh: true}
+	r := &Reader{src: src, limits: limits, depth: depth, total: total, fresh: true}
 	r.err = checkBoundary(boundary)
 	switch {
 	case depth > limits.Depth:
@@ -59,6 +60,8 @@ func newReader(src window, boundary string, limits Limits, depth int, total *tot
 	case len(boundary) > limits.Boundary:
 		r.err = &LimitError{"Boundary", int64(limits.Boundary)}
 	}
+	r.line = []byte("\n--" + boundary)
+	r.dash = r.line[1:]
 	return r
 }
 
@@ -210,7 +213,7 @@ func (r *Reader) search(d []byte) {
 		}
 	}
 	// All before r.safe is known. A delimiter that begins at the end of d and may go on behind it is held back.
-	hold, found := r.line.find(d[r.safe:])
+	hold, found := findDelimiter(d[r.safe:], r.line)
 	hold += r.safe
 	if found {
 		r.found, r.eol = true, 1
@@ -224,16 +227,15 @@ func (r *Reader) search(d []byte) {
 
 // isDelimiter says whether d, which stands at the start of a line, begins with a delimiter, and whether that is sure.
 func (r *Reader) isDelimiter(d []byte) (is, sure bool) {
-	dash := r.line.dash()
-	if len(d) <= len(dash) {
-		return false, !bytes.HasPrefix(dash, d)
+	if len(d) <= len(r.dash) {
+		return false, !bytes.HasPrefix(r.dash, d)
 	}
-	return bytes.HasPrefix(d, dash) && endsBoundary(d[len(dash)]), true
+	return bytes.HasPrefix(d, r.dash) && endsBoundary(d[len(r.dash)]), true
 }
 
 // delimiter consumes the delimiter that has been found, with its line unless it is the closing one.
 func (r *Reader) delimiter() (last bool, err error) {
-	n := r.safe + r.eol + len(r.line.dash())
+	n := r.safe + r.eol + len(r.dash)
 	if _, err := r.src.ahead(n); err != nil {
 		return false, err
 	}
