@@ -125,7 +125,7 @@ func TestEveryOctetIsLinked(t *testing.T) {
 }
 
 // Somebody who knows the format removes, moves, repeats and makes anew.
-func TestTampering(t *testing.T) {
+func TestAttack37Tampering(t *testing.T) {
 	type file struct {
 		path          string
 		preamble      []byte

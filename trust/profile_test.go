@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestProfiles(t *testing.T) {
+func TestProfilesAttack16And38(t *testing.T) {
 	const incorrect, invalid = "incorrect_certificate", "invalid_certificate"
 	type name = []pkix.AttributeTypeAndValue
 	c := func(v string) pkix.AttributeTypeAndValue { return attribute(country, v) }

@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-fairway/fairway/ident"
 )
 
-func TestVerifySign(t *testing.T) {
+func TestVerifySignAttack16And17And18And19(t *testing.T) {
 	w := newWorld(t)
 	stranger := issue(t, named("CA"), nil, certifying)
 	mallory := ident.Client{Instance: "DEV", Class: "GOV", Member: "6666"}
@@ -117,7 +117,7 @@ func TestAttack20(t *testing.T) {
 	}
 }
 
-func TestVerifyAuth(t *testing.T) {
+func TestVerifyAuthAttack17And18And19(t *testing.T) {
 	w := newWorld(t)
 	answer := func(p, ca *pair) [][]byte { return [][]byte{good(t, p, ca, ca, now)} }
 	unregistered := issue(t, named("ss1"), w.ca, authentication)
@@ -208,9 +208,9 @@ func TestCAsOfOneName(t *testing.T) {
 	}
 }
 
-// TestVectorSignature judges the signer of sign-0.xml as SignatureVerifierTest does: at a time before its OCSP response,
+// TestVectorSignatureAttack16And19 judges the signer of sign-0.xml as SignatureVerifierTest does: at a time before its OCSP response,
 // with SHA-1, and with the profile stub of X-Road's tests.
-func TestVectorSignature(t *testing.T) {
+func TestVectorSignatureAttack16And19(t *testing.T) {
 	const stub = classes + "TestCertificateProfileInfoProvider"
 	profiles[stub] = func(s *subject, caller string) ident.Client {
 		return ident.Client{Instance: caller, Class: "BUSINESS", Member: s.must(commonName)}

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-func TestFetch(t *testing.T) {
+func TestFetchAttack38(t *testing.T) {
 	ca := issue(t, "CA", nil, nil, authority)
 	leaf := issue(t, "leaf", ca, nil, nil)
 	answer := good(t, leaf.cert, ca.cert, ca, now, time.Time{})

@@ -114,7 +114,7 @@ func causeOf(err error) string {
 	return ""
 }
 
-func TestVerify(t *testing.T) {
+func TestVerifyAttack18And19(t *testing.T) {
 	ca := issue(t, "CA", nil, nil, authority)
 	leaf := issue(t, "leaf", ca, nil, nil)
 	sibling := issue(t, "sibling", ca, nil, nil)
@@ -293,9 +293,9 @@ func vectorCert(t testing.TB, name string) *x509.Certificate {
 	return cert
 }
 
-// TestVectorCases are the cases that X-Road makes at run time: subject user_0, issuer and responder root_ca, which is
+// TestVectorCasesAttack18 are the cases that X-Road makes at run time: subject user_0, issuer and responder root_ca, which is
 // not configured as a responder.
-func TestVectorCases(t *testing.T) {
+func TestVectorCasesAttack18(t *testing.T) {
 	subject, issuer := vectorCert(t, "certs/test_chain/user_0.pem"), vectorCert(t, "certs/test_chain/root_ca.pem")
 	block, _ := pem.Decode(vector(t, "certs/test_chain/root_ca.key"))
 	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)

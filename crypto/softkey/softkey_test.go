@@ -272,7 +272,7 @@ func vector(t *testing.T, name string) []byte {
 	return data
 }
 
-func TestVectors(t *testing.T) {
+func TestVectorsAttack17(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name       string // without .p12

@@ -39,7 +39,7 @@ func (a *authority) development() *Authority {
 	return &Authority{Key: a.key, Certificate: a.cert, Now: func() time.Time { return now }}
 }
 
-func TestFetch(t *testing.T) {
+func TestFetchAttack38(t *testing.T) {
 	a, stranger := newAuthority(t, "P-256", nil), newAuthority(t, "P-384", nil)
 	query := must(over("data").DER())
 	works := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

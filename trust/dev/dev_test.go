@@ -235,7 +235,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	}
 }
 
-func TestTrust(t *testing.T) {
+func TestTrustAttack16And17And18And19(t *testing.T) {
 	storage := newMemory()
 	a := open(t, storage, noon)
 	servers := []Server{
@@ -368,7 +368,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestFileNames(t *testing.T) {
+func TestFileNamesAttack34(t *testing.T) {
 	a := &Authority{instance: "../.."}
 	if got := a.file("sign", "a/b", "..", "Ä"); got != "xroad/dev/%2E%2E%2F%2E%2E/sign/a%2Fb/%2E%2E/%C3%84.pem" {
 		t.Errorf("attack 34: the file is %s", got)
