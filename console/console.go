@@ -3,7 +3,7 @@
 // Package console is the command line, "fairway xroad …", one file a command.
 //
 // Commands write configurations, speak to running servers and read what these left on the disk; none reaches into a
-// server. Answers go to standard output, everything said about them to standard error. A command exits with 0 when it
+// server, but for the demo that runs its own. Answers go to standard output, everything said about them to standard error. A command exits with 0 when it
 // did what was asked, 1 when it could not, and 2 when it was asked wrongly.
 package console
 

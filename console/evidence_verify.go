@@ -124,8 +124,8 @@ type storeFinding struct {
 	CoveredAt *time.Time  `json:"covered_at,omitempty"`
 
 	Notices   []string `json:"notices,omitempty"`
-	Unnoticed string   `json:"cannot_be_noticed"`
-	NotProved []string `json:"not_proved"`
+	Unnoticed string   `json:"cannot_be_noticed,omitempty"`
+	NotProved []string `json:"not_proved,omitempty"`
 
 	status evidence.Status
 }
@@ -168,15 +168,16 @@ func (in folder) verify(ctx context.Context, judge evidence.VerifyToken) (*store
 		Records: r.Records, First: r.First, Removed: r.Removed, Newest: linked(r.Head),
 		Signed: st.Signed, Unstamped: st.Unstamped, Oldest: inUTC(st.Oldest), Stamped: inUTC(st.Stamped),
 		Stamps: r.Timestamps, Judged: judge != nil, Covered: linked(r.Covered), CoveredAt: inUTC(r.CoveredAt),
-		Unnoticed: r.Unnoticed(), status: st,
+		status: st,
 	}
 	for _, err := range r.Refused {
 		f.Refused = append(f.Refused, plain(err))
 	}
-	switch {
-	case isBroken:
+	if isBroken { // what follows has not been read, time-stamps neither
 		f.Reason = plain(broken)
-	case !f.Whole:
+		return f, nil
+	}
+	if !f.Whole {
 		f.Reason = "there are time-stamps that are refused"
 	}
 	if r.Torn > 0 {
@@ -189,6 +190,7 @@ func (in folder) verify(ctx context.Context, judge evidence.VerifyToken) (*store
 	if !f.Judged && f.Stamps > 0 {
 		f.NotProved = append(f.NotProved, "that the time-stamps are genuine: --configuration DIR or --trust FILE says whose count")
 	}
+	f.Unnoticed = r.Unnoticed()
 	f.NotProved = append(f.NotProved, `who signed what, and when: "evidence show" verifies the signatures, and "verify" proves what "evidence export" takes out`)
 	return f, nil
 }
@@ -217,6 +219,7 @@ func (f *storeFinding) text(w io.Writer) error {
 	}
 	line("messages", "%s", backlog(f.status))
 	switch {
+	case f.Unnoticed == "": // they have not all been read
 	case f.Stamps == 0:
 		line("time-stamps", "none")
 	case !f.Judged:
@@ -232,7 +235,9 @@ func (f *storeFinding) text(w io.Writer) error {
 	for _, n := range f.Notices {
 		line("notice", "%s", n)
 	}
-	line("not noticed", "%s", f.Unnoticed)
+	if f.Unnoticed != "" {
+		line("not noticed", "%s", f.Unnoticed)
+	}
 	for _, n := range f.NotProved {
 		line("not proved", "%s", n)
 	}

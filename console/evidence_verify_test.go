@@ -177,6 +177,9 @@ func TestEvidenceVerify(t *testing.T) {
 			if (r.err == nil) != c.whole || c.whole != (r.stderr == "") {
 				t.Errorf("%v, stderr %q", r.err, r.stderr)
 			}
+			if broken := strings.Contains(r.stdout, "and not further"); broken == strings.Contains(r.stdout, "  not noticed  ") {
+				t.Error("it says what could not be noticed of records that it has not read, or does not say it of those that it has")
+			}
 			if r.err != nil && r.err.Error() != "the evidence of 1 of 1 security servers is not whole" {
 				t.Errorf("%v: want exit code 1, for that reason", r.err)
 			}
