@@ -3,7 +3,6 @@
 package spool
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -85,7 +84,7 @@ func (e *entry) Open() (io.ReadSeekCloser, error) {
 		return nil, errClosed
 	}
 	if e.file == nil {
-		return &memoryReader{r: bytes.NewReader(e.memory)}, nil
+		return &memoryReader{octets: e.memory}, nil
 	}
 	f, err := e.store.folder.open(e.name)
 	if err != nil {
@@ -116,35 +115,70 @@ func (e *entry) Remove() error {
 
 // memoryReader reads an entry in memory. The octets it was given never change: Write only appends after them.
 type memoryReader struct {
-	r      *bytes.Reader
-	closed bool
+	octets []byte
+	at     atomic.Int64
+	closed atomic.Bool
+}
+
+// rest returns what is still to be read.
+func (m *memoryReader) rest() ([]byte, error) {
+	if m.closed.Load() {
+		return nil, fs.ErrClosed
+	}
+	return m.octets[min(m.at.Load(), int64(len(m.octets))):], nil
 }
 
 func (m *memoryReader) Read(p []byte) (int, error) {
-	if m.closed {
-		return 0, fs.ErrClosed
+	rest, err := m.rest()
+	if err != nil || len(p) == 0 {
+		return 0, err
 	}
-	return m.r.Read(p)
+	if len(rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, rest)
+	m.at.Add(int64(n))
+	return n, nil
 }
 
 func (m *memoryReader) WriteTo(w io.Writer) (int64, error) {
-	if m.closed {
-		return 0, fs.ErrClosed
+	rest, err := m.rest()
+	if err != nil || len(rest) == 0 {
+		return 0, err
 	}
-	return m.r.WriteTo(w)
+	n, err := w.Write(rest)
+	if m.at.Add(int64(n)); err == nil && n < len(rest) {
+		err = io.ErrShortWrite
+	}
+	return int64(n), err
 }
 
 func (m *memoryReader) Seek(offset int64, whence int) (int64, error) {
-	if m.closed {
+	switch {
+	case m.closed.Load():
 		return 0, fs.ErrClosed
+	case whence == io.SeekCurrent && offset == 0:
+		return m.at.Load(), nil // nothing moves
 	}
-	return m.r.Seek(offset, whence)
+	switch whence {
+	case io.SeekStart:
+	case io.SeekCurrent:
+		offset += m.at.Load()
+	case io.SeekEnd:
+		offset += int64(len(m.octets))
+	default:
+		return 0, fs.ErrInvalid
+	}
+	if offset < 0 {
+		return 0, fs.ErrInvalid
+	}
+	m.at.Store(offset)
+	return offset, nil
 }
 
 func (m *memoryReader) Close() error {
-	if m.closed {
+	if m.closed.Swap(true) {
 		return fs.ErrClosed
 	}
-	m.closed = true
 	return nil
 }

@@ -38,7 +38,8 @@ type Entry interface {
 	io.Writer
 	// Open returns a reader of what has been written so far; octets written later may or may not be seen.
 	// The reader of an entry that lies in a file is an *os.File, which io.Copy can hand to the kernel as a whole.
-	// Close it before Remove: what a reader still holds open is not counted any more.
+	// Close it before Remove: what a reader still holds open is not counted any more. A reader is for one goroutine,
+	// but where it stands, Seek(0, io.SeekCurrent), may be asked by another meanwhile.
 	Open() (io.ReadSeekCloser, error)
 	// Size returns the octets written.
 	Size() int64
