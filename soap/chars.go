@@ -13,6 +13,7 @@ const (
 	isSpace     = 1 << iota // tab, line feed, carriage return, space
 	isNameStart             // may begin a name; every octet beyond ASCII may, until the whole name is judged
 	isName                  // may stand in a name, the colon included
+	isWord                  // the same in ASCII, without the colon
 	endsText                // is not plain character data: control characters, beyond ASCII, < & ]
 	endsValue               // is not plain in an attribute value: control characters, beyond ASCII, < & " '
 	endsOther               // is not plain in a comment, CDATA section or processing instruction: …, - ] ?
@@ -25,10 +26,12 @@ var classes = func() (t [256]uint8) {
 			t[c] = isNameStart | isName | endsText | endsValue | endsOther
 		case c < ' ':
 			t[c] = endsText | endsValue | endsOther
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == ':':
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+			t[c] = isNameStart | isName | isWord
+		case c == ':':
 			t[c] = isNameStart | isName
 		case '0' <= c && c <= '9', c == '-', c == '.':
-			t[c] = isName
+			t[c] = isName | isWord
 		}
 	}
 	for _, c := range []byte(" \t\n\r") {

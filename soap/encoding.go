@@ -3,6 +3,7 @@
 package soap
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unicode/utf16"
@@ -25,6 +26,14 @@ var (
 	utf16LE      = &charset{"UTF-16LE", utf16Text{high: 1}}
 	utf16BE      = &charset{"UTF-16BE", utf16Text{low: 1}}
 )
+
+// charsetOf returns the charset of that name, in any case, or nil.
+func charsetOf(name string) *charset {
+	if strings.EqualFold(name, utf8Charset.name) {
+		return utf8Charset
+	}
+	return charsets[strings.ToLower(name)]
+}
 
 // charsets has them by their names in lower case.
 var charsets = func() map[string]*charset {
@@ -160,47 +169,57 @@ func (t utf16Text) Transform(dst, src []byte, _ bool) (nDst, nSrc int, err error
 // agrees with either order. US-ASCII agrees with every charset but UTF-16, and then no other octets may come.
 type document struct {
 	scanner
-	content *charset // that the Content-Type names; nil if none
-	charset *charset // nil until the first octets are known
-	mark    int      // octets of the byte order mark
-	first   []byte   // octets that are held until the charset is known
-	text    []byte   // buffer for text of other charsets than UTF-8
-	carry   []byte   // octets of a character that the piece before began
+	first [4]byte // octets that are held until the charset is known
+	had   int     // how many of them
+	text  []byte  // buffer for text of other charsets than UTF-8
+	carry []byte  // octets of a character that the piece before began
 }
 
-// newDocument returns a document without octets; contentCharset may be "".
-func newDocument(on handler, contentCharset string, limits Limits) (*document, error) {
-	d := &document{scanner: newScanner(on, limits)}
-	d.declared, d.width = d.settleCharset, utf8Charset.octets
+// init prepares a document without octets; contentCharset may be "".
+func (d *document) init(on handler, contentCharset string, limits Limits) error {
+	d.scanner.init(on, limits)
 	if contentCharset != "" {
-		if d.content = charsets[strings.ToLower(contentCharset)]; d.content == nil {
-			return nil, &Error{invalidSOAP, 0, "the charset " + quote(contentCharset) + " of the Content-Type is not supported; write UTF-8"}
+		if d.contentType = charsetOf(contentCharset); d.contentType == nil {
+			return &Error{invalidSOAP, 0, "the charset " + quote(contentCharset) + " of the Content-Type is not supported; write UTF-8"}
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // feed scans the next octets.
 func (d *document) feed(p []byte) error {
-	for d.charset == nil && len(p) > 0 {
-		d.first = append(d.first, p[0])
-		p = p[1:]
-		if len(d.first) == 4 {
-			if err := d.begin(); err != nil {
-				return err
-			}
+	if d.charset == nil {
+		n := copy(d.first[d.had:], p)
+		if d.had += n; d.had < len(d.first) {
+			return nil
 		}
-	}
-	for !d.settled && len(p) > 0 { // the next octet may be of another charset
-		if err := d.push(p[:1]); err != nil {
+		p = p[n:]
+		if err := d.begin(); err != nil {
 			return err
 		}
-		p = p[1:]
+	}
+	for !d.settled && len(p) > 0 {
+		n := d.together(p)
+		if err := d.push(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
 	}
 	if len(p) == 0 {
 		return nil
 	}
 	return d.push(p)
+}
+
+// together returns how many octets of p surely are of the charset that is known so far: those of an XML declaration,
+// whose end may change the charset, or one.
+func (d *document) together(p []byte) int {
+	if d.state == inDeclaration && d.charset == utf8Charset {
+		if end := bytes.IndexByte(p, '>'); end > 0 {
+			return end
+		}
+	}
+	return 1
 }
 
 // close says whether the document may end here.
@@ -218,7 +237,7 @@ func (d *document) close() error {
 
 // begin tells the family of charsets by the first octets (XML 1.0, appendix F).
 func (d *document) begin() error {
-	first := string(d.first)
+	first := string(d.first[:d.had])
 	starts := func(octets string) bool { return strings.HasPrefix(first, octets) }
 	switch {
 	case starts("\xEF\xBB\xBF"):
@@ -238,39 +257,38 @@ func (d *document) begin() error {
 	default:
 		d.charset = utf8Charset
 	}
-	d.from, d.width = int64(d.mark), d.charset.octets
-	return d.feed(d.first[d.mark:])
+	d.from = int64(d.mark)
+	return d.feed(d.first[d.mark:d.had])
 }
 
 // settleCharset tells the charset, which the XML declaration may name.
-func (d *document) settleCharset(encoding string) error {
+func (s *scanner) settleCharset(encoding string) error {
 	by := "by default"
-	if d.mark > 0 {
+	if s.mark > 0 {
 		by = "by its byte order mark"
 	}
 	if encoding != "" {
-		named := charsets[strings.ToLower(encoding)]
-		free := d.mark == 0 && !d.charset.wide()
+		named := charsetOf(encoding)
+		free := s.mark == 0 && !s.charset.wide()
 		switch {
 		case named == nil:
-			return d.refuse(invalidSOAP, "the encoding %s of the XML declaration is not supported; write UTF-8", quote(encoding))
+			return s.refuse(invalidSOAP, "the encoding %s of the XML declaration is not supported; write UTF-8", quote(encoding))
 		case free && !named.wide():
-			d.charset, by = named, "by its XML declaration"
-		case !d.charset.is(named):
-			return d.refuse(invalidSOAP, "the XML declaration says %s, but the octets of the envelope are %s", named.name, d.charset.name)
+			s.charset, by = named, "by its XML declaration"
+		case !s.charset.is(named):
+			return s.refuse(invalidSOAP, "the XML declaration says %s, but the octets of the envelope are %s", named.name, s.charset.name)
 		}
-	} else if d.mark == 0 && d.charset.wide() {
-		return d.refuse(invalidSOAP, "the envelope is %s without byte order mark and without XML declaration; write UTF-8", d.charset.name)
+	} else if s.mark == 0 && s.charset.wide() {
+		return s.refuse(invalidSOAP, "the envelope is %s without byte order mark and without XML declaration; write UTF-8", s.charset.name)
 	}
 	switch {
-	case d.content == nil, d.charset.is(d.content), d.charset == asciiCharset && !d.content.wide():
-	case d.content == asciiCharset && !d.charset.wide() && d.mark == 0:
-		d.charset = asciiCharset
+	case s.contentType == nil, s.charset.is(s.contentType), s.charset == asciiCharset && !s.contentType.wide():
+	case s.contentType == asciiCharset && !s.charset.wide() && s.mark == 0:
+		s.charset = asciiCharset
 	default:
-		return d.refuse(invalidSOAP, "the Content-Type says charset %s, but the envelope is %s %s; make them agree",
-			d.content.name, d.charset.name, by)
+		return s.refuse(invalidSOAP, "the Content-Type says charset %s, but the envelope is %s %s; make them agree",
+			s.contentType.name, s.charset.name, by)
 	}
-	d.width = d.charset.octets
 	return nil
 }
 

@@ -19,11 +19,12 @@ type Fault struct {
 // faultDetail of any namespace. An envelope that holds something else is an *Error with cause "invalid_message".
 func ParseFault(envelope []byte) (*Fault, error) {
 	f := &faultReader{fault: &Fault{}}
-	doc, err := newDocument(f, "", DefaultLimits)
+	var doc document
+	f.scanner = &doc.scanner
+	err := doc.init(f, "", DefaultLimits)
 	if err != nil {
 		return nil, err
 	}
-	f.scanner = &doc.scanner
 	f.watch = DefaultLimits.Depth
 	err = doc.feed(envelope[:min(len(envelope), maxFault)])
 	if err == nil && len(envelope) <= maxFault {
@@ -73,14 +74,15 @@ func (f *faultReader) start(depth int) error {
 		field = &f.fault.Actor
 	}
 	if field != nil {
-		f.field, f.collect, f.value = field, depth, f.value[:0]
+		f.field = field
+		f.gather(depth)
 	}
 	return nil
 }
 
 func (f *faultReader) end(depth int) error {
 	if f.field != nil && f.collect == depth {
-		*f.field = string(f.value)
+		*f.field = f.gathered()
 		f.field, f.collect = nil, 0
 	}
 	if f.in == depth {

@@ -3,6 +3,7 @@
 package soap
 
 import (
+	"math/bits"
 	"strings"
 
 	"github.com/caddy-fairway/fairway/ident"
@@ -93,6 +94,9 @@ var children = [...]struct{ space, name string }{
 	partyCode:      {partySpace, "partyCode"},
 }
 
+// usualValues is how many octets the values of most headers have.
+const usualValues = 256
+
 // A set holds small numbers.
 type set uint16
 
@@ -105,10 +109,14 @@ func of(members ...int) (s set) {
 
 func (s set) has(m int) bool { return s&(1<<m) != 0 }
 
+// first returns the least member, rest the others.
+func (s set) first() int { return bits.TrailingZeros16(uint16(s)) }
+func (s set) rest() set  { return s & (s - 1) }
+
 // A headerReader hears of the elements of an envelope and fills in its header.
 type headerReader struct {
 	*scanner
-	header Header
+	*Header
 	body   string // local name of the Body's first child
 	fault  bool
 	known  bool // the header is judged; the Body's first child is there, or never will be
@@ -184,6 +192,7 @@ func (h *headerReader) startPart() error {
 			return h.refuse(missingHeader, "the Header stands after the Body; put it before the Body")
 		}
 		h.hasHeader, h.inHeader, h.keepValues = true, true, true
+		h.value.Grow(usualValues)
 	case h.is(soapSpace, "Body"):
 		if h.hasBody {
 			return h.refuse(invalidBody, "a second Body stands in the envelope; send one")
@@ -207,7 +216,7 @@ func (h *headerReader) startContent() error {
 			return err
 		}
 	}
-	h.known, h.watch, h.value = true, depthBlock, nil
+	h.known, h.watch, h.value = true, depthBlock, strings.Builder{}
 	return nil
 }
 
@@ -244,22 +253,20 @@ func (h *headerReader) startBlock() error {
 		return h.refuse(invalidXML, "the block %s has no attribute objectType of namespace %s", b.name, identSpace)
 	}
 	for _, t := range b.types {
-		if t == what {
+		if t == string(what) {
 			return nil
 		}
 	}
 	return h.refuse(invalidXML, "the objectType of the block %s is %s; it must be %s", b.name, quote(what), strings.Join(b.types, " or "))
 }
 
-// gather begins to gather the own text of the current element.
-func (h *headerReader) gather(depth int) { h.collect, h.value = depth, h.value[:0] }
-
 func (h *headerReader) startChild() error {
 	if h.block == noBlock || blocks[h.block].children == 0 {
 		return nil
 	}
-	for c := range children {
-		if !blocks[h.block].children.has(c) || !h.is(children[c].space, children[c].name) {
+	for all := blocks[h.block].children; all != 0; all = all.rest() {
+		c := all.first()
+		if !h.is(children[c].space, children[c].name) {
 			continue
 		}
 		if h.children.has(c) {
@@ -274,7 +281,7 @@ func (h *headerReader) startChild() error {
 
 func (h *headerReader) endChild() {
 	if h.block != noBlock && h.child != noChild {
-		h.values[h.child] = string(h.value)
+		h.values[h.child] = h.gathered()
 		h.child, h.collect = noChild, 0
 	}
 }
@@ -284,13 +291,13 @@ func (h *headerReader) endBlock() error {
 		return nil
 	}
 	b := &blocks[h.block]
-	for c := range children {
-		if must := b.required.has(c) || b.solid.has(c) && h.children.has(c); must && strings.TrimSpace(h.values[c]) == "" {
+	for must := b.required | b.solid&h.children; must != 0; must = must.rest() {
+		if c := must.first(); strings.TrimSpace(h.values[c]) == "" {
 			return h.refuse(internalError, "in the block %s: '%s' must not be blank", b.name, children[c].name)
 		}
 	}
 	h.splice.end(h)
-	h.set(string(h.value))
+	h.set(h.gathered())
 	h.block, h.collect = noBlock, 0
 	return nil
 }
@@ -301,38 +308,40 @@ func (h *headerReader) set(text string) {
 	member := ident.Client{Instance: v[xRoadInstance], Class: v[memberClass], Member: v[memberCode], Subsystem: v[subsystemCode]}
 	switch h.block {
 	case client:
-		h.header.Client = member
+		h.Client = member
 	case service:
-		h.header.Service = ident.Service{Client: member, Code: v[serviceCode], Version: v[serviceVersion]}
+		h.Service = ident.Service{Client: member, Code: v[serviceCode], Version: v[serviceVersion]}
 		h.note(subsystemCode, emptySubsystem)
 		h.note(serviceVersion, emptyVersion)
 	case securityServer:
-		h.header.SecurityServer = &ident.Server{Instance: member.Instance, Class: member.Class, Member: member.Member, Code: v[serverCode]}
+		h.SecurityServer = &ident.Server{Instance: member.Instance, Class: member.Class, Member: member.Member, Code: v[serverCode]}
 	case userID:
-		h.header.UserID = &text
+		h.UserID = optionalText(text)
 	case id:
-		h.header.ID = text
+		h.ID = text
 	case issue:
-		h.header.Issue = &text
+		h.Issue = optionalText(text)
 	case protocolVersion:
-		h.header.ProtocolVersion = text
+		h.ProtocolVersion = text
 	case requestHash:
-		h.header.RequestHash = &text
+		h.RequestHash = optionalText(text)
 	case representedParty:
 		p := &Party{Code: v[partyCode]}
 		if h.children.has(partyClass) {
-			class := v[partyClass]
-			p.Class = &class
+			p.Class = optionalText(v[partyClass])
 		}
-		h.header.Represented = p
+		h.Represented = p
 		h.note(partyCode, emptyParty)
 	}
 }
 
+// optionalText returns a pointer to its own copy of text.
+func optionalText(text string) *string { return &text }
+
 // note remembers that an optional child was there without content.
 func (h *headerReader) note(child int, empty uint8) {
 	if h.children.has(child) && h.values[child] == "" {
-		h.header.empty |= empty
+		h.empty |= empty
 	}
 }
 
@@ -352,15 +361,15 @@ func (h *headerReader) judge() error {
 		default:
 			return h.refuse(missingHeaderField, "the Header above has no block %s of namespace %s", blocks[b].name, xroadSpace)
 		}
-		if b == protocolVersion && !strings.HasPrefix(h.header.ProtocolVersion, "4.") {
-			return h.refuse(invalidProtocolVersion, "the protocolVersion is %s; it must begin with 4.", quote(h.header.ProtocolVersion))
+		if b == protocolVersion && !strings.HasPrefix(h.ProtocolVersion, "4.") {
+			return h.refuse(invalidProtocolVersion, "the protocolVersion is %s; it must begin with 4.", quote(h.ProtocolVersion))
 		}
 	}
 	switch {
 	case !h.hasChild:
 		return h.refuse(invalidBody, "the Body has no element")
-	case !strings.HasPrefix(h.body, h.header.Service.Code):
-		return h.refuse(inconsistentHeaders, "the element in the Body is %s; its name must begin with the serviceCode, %s", quote(h.body), quote(h.header.Service.Code))
+	case !strings.HasPrefix(h.body, h.Service.Code):
+		return h.refuse(inconsistentHeaders, "the element in the Body is %s; its name must begin with the serviceCode, %s", quote(h.body), quote(h.Service.Code))
 	}
 	return nil
 }

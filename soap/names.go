@@ -26,6 +26,7 @@ var seed = maphash.MakeSeed()
 type namespaces struct {
 	names    []byte // the elements in scope and their declarations: names, prefixes, URIs
 	bindings []binding
+	latest   int     // what find would find for its prefix; unbound if nothing was asked since bindings left
 	buckets  []int32 // index in bindings of the latest with that hash, or 0; nil until there are more than few
 }
 
@@ -37,13 +38,14 @@ const (
 // A binding is one declaration: names[prefix:uri] stands for names[uri:end].
 type binding struct {
 	prefix, uri, end int
-	hash, uriHash    uint64
-	next             int32 // like a bucket: the one declared before it
+	hash             uint64 // of the prefix; only known beyond few
+	uriHash          uint64 // 0 until it is asked for
+	next             int32  // like a bucket: the one declared before it
 }
 
 // bind ends a declaration, whose prefix begins at prefix and whose URI at uri and reaches to the end of names.
 func (n *namespaces) bind(prefix, uri int) {
-	b := binding{prefix: prefix, uri: uri, end: len(n.names), uriHash: maphash.Bytes(seed, n.names[uri:])}
+	b := binding{prefix: prefix, uri: uri, end: len(n.names)}
 	if len(n.bindings) >= few {
 		if n.buckets == nil {
 			n.buckets = make([]int32, buckets)
@@ -53,6 +55,7 @@ func (n *namespaces) bind(prefix, uri int) {
 		b.next, *head = *head, int32(len(n.bindings))
 	}
 	n.bindings = append(n.bindings, b)
+	n.latest = len(n.bindings) - 1
 }
 
 // unbind forgets the declarations from index first on.
@@ -61,21 +64,37 @@ func (n *namespaces) unbind(first int) {
 		b := &n.bindings[i]
 		n.buckets[b.hash%buckets] = b.next
 	}
-	n.bindings = n.bindings[:first]
+	if len(n.bindings) > first {
+		n.bindings = n.bindings[:first]
+		n.latest = unbound
+	}
 }
 
 // find returns the index in bindings of what prefix stands for, or unbound.
 func (n *namespaces) find(prefix []byte) int {
+	if n.latest == unbound || !n.stands(n.latest, prefix) {
+		n.latest = n.search(prefix)
+	}
+	return n.latest
+}
+
+// stands reports whether a binding is of prefix.
+func (n *namespaces) stands(binding int, prefix []byte) bool {
+	b := &n.bindings[binding]
+	return string(n.names[b.prefix:b.uri]) == string(prefix)
+}
+
+func (n *namespaces) search(prefix []byte) int {
 	if len(n.bindings) > few {
 		hash := maphash.Bytes(seed, prefix)
 		for i := n.buckets[hash%buckets]; i > 0; i = n.bindings[i].next {
-			if b := &n.bindings[i]; b.hash == hash && bytes.Equal(n.names[b.prefix:b.uri], prefix) {
+			if n.bindings[i].hash == hash && n.stands(int(i), prefix) {
 				return int(i)
 			}
 		}
 	}
 	for i := min(len(n.bindings), few) - 1; i >= 0; i-- {
-		if b := &n.bindings[i]; bytes.Equal(n.names[b.prefix:b.uri], prefix) {
+		if n.stands(i, prefix) {
 			return i
 		}
 	}
@@ -89,6 +108,15 @@ func (n *namespaces) uri(binding int) []byte {
 	}
 	b := &n.bindings[binding]
 	return n.names[b.uri:b.end]
+}
+
+// uriHash returns a hash of the URI of a binding.
+func (n *namespaces) uriHash(binding int) uint64 {
+	b := &n.bindings[binding]
+	if b.uriHash == 0 {
+		b.uriHash = maphash.Bytes(seed, n.names[b.uri:b.end]) | 1
+	}
+	return b.uriHash
 }
 
 // forbidden says why a declaration may not be made, or nothing.
@@ -127,7 +155,7 @@ func (s *scanner) sameName(a, b *attribute) bool {
 		return a.binding == b.binding
 	}
 	// Long URIs must not be compared for every attribute; that they are equal is found once, and is an error.
-	return s.bindings[a.binding].uriHash == s.bindings[b.binding].uriHash && bytes.Equal(s.uri(a.binding), s.uri(b.binding))
+	return s.uriHash(a.binding) == s.uriHash(b.binding) && bytes.Equal(s.uri(a.binding), s.uri(b.binding))
 }
 
 // twice returns an attribute that another one before it has the expanded name of, or nil.
@@ -135,12 +163,16 @@ func (s *scanner) twice() *attribute {
 	if len(s.attributes) > few {
 		return s.twiceOfMany()
 	}
+	var looks uint64 // a bit for each first and last letter and length of those before
 	for i := range s.attributes {
+		a := &s.attributes[i]
+		look := uint64(1) << ((uint(s.tag[a.local]) + 5*uint(s.tag[a.nameEnd-1]) + 11*uint(a.nameEnd-a.local)) % 64)
 		for j := range i {
-			if a := &s.attributes[i]; s.sameName(a, &s.attributes[j]) {
+			if looks&look != 0 && s.sameName(a, &s.attributes[j]) {
 				return a
 			}
 		}
+		looks |= look
 	}
 	return nil
 }
@@ -157,7 +189,7 @@ func (s *scanner) twiceOfMany() *attribute {
 		a := &s.attributes[i]
 		hash := maphash.Bytes(seed, s.localOf(a))
 		if a.binding >= 0 {
-			hash ^= s.bindings[a.binding].uriHash * 31
+			hash ^= s.uriHash(a.binding) * 31
 		}
 		slot := hash % uint64(size)
 		for ; table[slot] > 0; slot = (slot + 1) % uint64(size) {

@@ -52,7 +52,7 @@ func (p *splice) end(h *headerReader) {
 // Call it instead of reading the Envelope; the reader ends as Read does.
 func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 	head, tail := e.inUTF8()
-	p := &e.splice
+	p := &e.reader.splice
 	var out bytes.Buffer
 	at := int64(0)
 	copyTo := func(to int64) { out.Write(head[at:to]); at = to }

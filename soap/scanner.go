@@ -5,6 +5,7 @@ package soap
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -69,14 +70,16 @@ type scanner struct {
 	namespaces
 	limits     Limits
 	on         handler
-	watch      int  // depth of the deepest elements that the handler hears of
-	collect    int  // depth of the element whose own text is gathered in value; 0 is none
+	watch      int // depth of the deepest elements that the handler hears of
+	collect    int // depth of the element whose own text is gathered in value from start on; 0 is none
+	start      int
 	keepValues bool // whether the values of attributes are kept for the handler
 
-	// declared is called once, when it is known whether there is an XML declaration; encoding is what it names.
-	declared func(encoding string) error
-	width    func(text []byte) int64 // octets that text has in the message
-	prolog   int64                   // length of the XML declaration
+	contentType *charset // that the Content-Type names; nil if none
+	charset     *charset // of the message; nil until the first octets are known
+	mark        int      // octets of the byte order mark
+	prolog      int64    // length of the XML declaration
+	settled     bool     // it is known whether there is an XML declaration, and charset is what it says
 
 	state, back state  // back is where a reference returns to
 	piece       []byte // being fed
@@ -85,14 +88,13 @@ type scanner struct {
 	from        int64  // offset of piece in the message, which may have another charset and a byte order mark
 	lines       int    // line ends before piece
 	tagAt       int64  // offset of the < of the markup being scanned
-	settled     bool   // declared was called
 	rooted      bool   // the root has begun
 
 	stack      []element
-	attributes []attribute
-	tag        []byte // names of attributes; name of a processing instruction; the XML declaration
-	values     []byte // values of attributes
-	value      []byte // text of the element at depth collect
+	attributes []attribute     // of the start tag being scanned; their offsets are in tag and values
+	tag        []byte          // names of attributes; name of a processing instruction; the XML declaration
+	values     []byte          // values of attributes
+	value      strings.Builder // text that was gathered; the handler's strings are slices of it
 	table      []int32
 
 	spaced   bool // white space stands before what follows in a tag
@@ -106,6 +108,7 @@ type scanner struct {
 	digits   bool // a character reference has some
 	held     [utf8.UTFMax]byte
 	holding  int // octets in held: a character that the piece before began
+	room     room
 }
 
 // An element in scope; its name is names[name:end].
@@ -115,22 +118,27 @@ type element struct {
 	binding          int // of its prefix; only known where the handler hears of it
 }
 
-func newScanner(on handler, limits Limits) scanner {
-	s := scanner{
-		on: on, limits: limits,
-		stack: make([]element, 0, 8), attributes: make([]attribute, 0, 8),
-		tag: make([]byte, 0, 256), value: make([]byte, 0, 64),
-	}
-	s.names = append(make([]byte, 0, 512), "xml"+xmlSpace...)
-	s.bindings = make([]binding, 0, 8)
+// room is what a scanner needs for most messages, so that it is allocated at once.
+type room struct {
+	stack      [8]element
+	attributes [8]attribute
+	bindings   [8]binding
+	names      [512]byte
+	tag        [64]byte
+}
+
+// init prepares a scanner without octets.
+func (s *scanner) init(on handler, limits Limits) {
+	s.on, s.limits = on, limits
+	s.stack, s.attributes, s.bindings = s.room.stack[:0], s.room.attributes[:0], s.room.bindings[:0]
+	s.names, s.tag = append(s.room.names[:0], "xml"+xmlSpace...), s.room.tag[:0]
 	s.bind(0, len("xml"))
-	return s
 }
 
 // fail returns an Error about the octet at index i of the piece.
 func (s *scanner) fail(i int, code, format string, args ...any) *Error {
 	line := s.lines + bytes.Count(s.piece[:i], []byte("\n")) + 1
-	return &Error{code, s.from + s.width(s.piece[:i]), fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
+	return &Error{code, s.from + s.charset.octets(s.piece[:i]), fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
 }
 
 // refuse returns an Error about the tag that the handler was called for.
@@ -166,16 +174,22 @@ func (s *scanner) prefix() (prefix string, own bool) {
 	return string(s.names[e.name:max(e.name, e.local-1)]), e.binding >= e.bindings
 }
 
-// attribute returns the value of an attribute of the current start tag, as keepValues asked for.
-func (s *scanner) attribute(space, local string) (string, bool) {
+// attribute returns the value of an attribute of the current start tag, as keepValues asked for; it is valid in there.
+func (s *scanner) attribute(space, local string) ([]byte, bool) {
 	for i := range s.attributes {
 		a := &s.attributes[i]
 		if a.binding >= 0 && string(s.localOf(a)) == local && string(s.uri(a.binding)) == space {
-			return string(s.values[a.value:a.valueEnd]), true
+			return s.values[a.value:a.valueEnd], true
 		}
 	}
-	return "", false
+	return nil, false
 }
+
+// gather begins to gather the own text of the current element.
+func (s *scanner) gather(depth int) { s.collect, s.start = depth, s.value.Len() }
+
+// gathered returns the text that was gathered.
+func (s *scanner) gathered() string { return s.value.String()[s.start:] }
 
 // offset returns the offset in the text behind the tag that the handler was called for.
 func (s *scanner) offset() int64 { return s.base + int64(s.at) }
@@ -224,34 +238,42 @@ func (s *scanner) scan(p []byte) (err error) {
 		c := p[i]
 		switch s.state {
 		case outside:
-			switch {
-			case c == '<':
-				s.tagAt = s.base + int64(i)
-				s.state = afterLess
-			case classes[c]&isSpace == 0 && s.rooted:
+			switch i = s.blank(p, i); {
+			case i == len(p):
+				return nil
+			case p[i] != '<' && s.rooted:
 				return s.fail(i, invalidSOAP, "something follows the end of the envelope; end the message with the root element")
-			case classes[c]&isSpace == 0:
+			case p[i] != '<':
 				return s.fail(i, invalidSOAP, "the message is not XML: it does not begin with <")
 			}
-			i++
+			fallthrough
 
 		case inText:
-			start := i
-			if i, err = s.text(p, i); err != nil {
+			if p[i] != '<' {
+				start := i
+				if i, err = s.text(p, i); err != nil {
+					return err
+				}
+				s.keepText(p[start:i])
+				if i == len(p) {
+					return nil
+				}
+			}
+			s.cr, s.brackets = false, 0
+			if p[i] == '&' {
+				s.back, s.state = inText, afterAmpersand
+				i++
+				continue
+			}
+			s.tagAt = s.base + int64(i)
+			tag := i
+			if i, err = s.plainTag(p, i); err != nil {
 				return err
 			}
-			s.keepText(p[start:i])
-			if i == len(p) {
-				return nil
-			}
-			s.cr = false
-			if p[i] == '<' {
-				s.tagAt = s.base + int64(i)
+			if i == tag {
 				s.state = afterLess
-			} else {
-				s.back, s.state = inText, afterAmpersand
+				i++
 			}
-			i++
 
 		case afterLess:
 			if i, err = s.markup(i, c); err != nil {
@@ -260,11 +282,8 @@ func (s *scanner) scan(p []byte) (err error) {
 
 		case inStartName:
 			e := &s.stack[len(s.stack)-1]
-			if s.names, i, err = s.name(s.names, e.name, p, i); err != nil {
+			if i, err = s.name(&s.names, e.name, p, i); err != nil || i == len(p) {
 				return err
-			}
-			if i == len(p) {
-				return nil
 			}
 			colon, ok := splitName(s.names[e.name:])
 			if !ok {
@@ -311,11 +330,8 @@ func (s *scanner) scan(p []byte) (err error) {
 
 		case inAttribute:
 			a := &s.attributes[len(s.attributes)-1]
-			if s.tag, i, err = s.name(s.tag, a.name, p, i); err != nil {
+			if i, err = s.name(&s.tag, a.name, p, i); err != nil || i == len(p) {
 				return err
-			}
-			if i == len(p) {
-				return nil
 			}
 			if err = s.nameAttribute(i, a); err != nil {
 				return err
@@ -410,16 +426,18 @@ func (s *scanner) scan(p []byte) (err error) {
 			i++
 
 		case inTarget:
-			if s.tag, i, err = s.name(s.tag, 0, p, i); err != nil {
+			if i, err = s.name(&s.tag, 0, p, i); err != nil || i == len(p) {
 				return err
-			}
-			if i == len(p) {
-				return nil
 			}
 			if err = s.target(i, p[i]); err != nil {
 				return err
 			}
 			i++
+
+		case inDeclaration:
+			if i, err = s.declaration(p, i); err != nil {
+				return err
+			}
 
 		default:
 			if i, err = s.delimiter(i, c); err != nil {

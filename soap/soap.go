@@ -106,10 +106,11 @@ type Envelope struct {
 	Fault  bool   // the Body's child is a SOAP Fault: Header may be empty then
 
 	r      io.Reader
-	buf    []byte // octets that Open read and Read did not yield yet
-	doc    *document
-	splice splice
-	err    error // that ends the octets, after buf
+	w      io.Writer // that WriteTo writes to
+	buf    []byte    // octets that Open read and Read did not yield yet
+	err    error     // that ends the octets, after buf
+	doc    document
+	reader headerReader
 }
 
 // Open reads from r up to the end of the Header and the name of the Body's first child, and returns what it found,
@@ -118,14 +119,13 @@ type Envelope struct {
 // The Envelope owns r until it has been read to its end.
 func Open(r io.Reader, contentCharset string, limits Limits) (*Envelope, error) {
 	limits = limits.orDefaults()
-	h := &headerReader{}
-	doc, err := newDocument(h, contentCharset, limits)
-	if err != nil {
+	e := &Envelope{r: r, buf: make([]byte, 0, min(2<<10, limits.Header))}
+	h := &e.reader
+	h.scanner, h.Header = &e.doc.scanner, &e.Header
+	if err := e.doc.init(h, contentCharset, limits); err != nil {
 		return nil, err
 	}
-	h.scanner = &doc.scanner
 	h.watch = depthChild
-	e := &Envelope{r: r, doc: doc, buf: make([]byte, 0, min(4<<10, limits.Header))}
 	for idle := 0; !h.known && e.err == nil; {
 		if len(e.buf) == limits.Header {
 			return nil, &Error{invalidSOAP, int64(limits.Header), fmt.Sprintf(
@@ -150,7 +150,7 @@ func Open(r io.Reader, contentCharset string, limits Limits) (*Envelope, error) 
 	if e.err != nil && e.err != io.EOF {
 		return nil, e.err
 	}
-	e.Header, e.Body, e.Fault, e.splice = h.header, h.body, h.fault, h.splice
+	e.Body, e.Fault = h.body, h.fault
 	return e, nil
 }
 
@@ -204,7 +204,8 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 		k, err := io.Copy(w, struct{ io.Reader }{e})
 		return n + k, err
 	}
-	k, err := from.WriteTo(&checked{e, w})
+	e.w = w
+	k, err := from.WriteTo((*checked)(e))
 	n += k
 	if e.err != nil {
 		return n, e.err // what the octets show, whatever the source made of it
@@ -216,14 +217,11 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
-// checked writes on what the Envelope has checked.
-type checked struct {
-	e *Envelope
-	w io.Writer
-}
+// checked is an Envelope that writes on what it has checked.
+type checked Envelope
 
 func (c *checked) Write(p []byte) (int, error) {
-	if err := c.e.check(p); err != nil {
+	if err := (*Envelope)(c).check(p); err != nil {
 		return 0, err
 	}
 	return c.w.Write(p)

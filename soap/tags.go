@@ -41,24 +41,33 @@ func (s *scanner) settle(i int, encoding string) error {
 	}
 	s.settled = true
 	s.at = i
-	return s.declared(encoding)
+	return s.settleCharset(encoding)
 }
 
 // name appends the octets at p[i:] that may stand in a name to dst, in which the name begins at start, and returns the
 // index behind them.
-func (s *scanner) name(dst []byte, start int, p []byte, i int) ([]byte, int, error) {
+func (s *scanner) name(dst *[]byte, start int, p []byte, i int) (int, error) {
 	j := i
 	for j < len(p) && classes[p[j]]&isName != 0 {
 		j++
 	}
-	if room := s.room(len(dst) - start); j-i > room {
-		return dst, i, s.full(i+room, len(dst)-start)
+	if room := s.left(len(*dst) - start); j-i > room {
+		return i, s.full(i+room, len(*dst)-start)
 	}
-	return append(dst, p[i:j]...), j, nil
+	*dst = append(*dst, p[i:j]...)
+	return j, nil
 }
 
-// room returns how many octets may be added to a name or declaration that has already some.
-func (s *scanner) room(already int) int {
+// blank skips white space.
+func (s *scanner) blank(p []byte, i int) int {
+	for i < len(p) && classes[p[i]]&isSpace != 0 {
+		i++
+	}
+	return i
+}
+
+// left returns how many octets may be added to a name or declaration that has already some.
+func (s *scanner) left(already int) int {
 	return max(0, min(s.limits.Name-already, s.limits.Names-len(s.names)-len(s.tag)))
 }
 
@@ -80,16 +89,13 @@ func (s *scanner) nameAttribute(i int, a *attribute) error {
 	a.local, a.nameEnd = a.name+colon+1, len(s.tag)
 	a.binding = unbound
 	s.keep = nowhere
+	prefix, declares := declared(name)
 	switch {
-	case string(name) == "xmlns", colon == len("xmlns") && string(name[:colon]) == "xmlns":
+	case declares:
 		a.binding = declaration
 		s.keep = inNames
 		a.value = len(s.names)
-		prefix := name[colon+1:]
-		if colon < 0 {
-			prefix = nil
-		}
-		if len(prefix) > s.room(0) {
+		if len(prefix) > s.left(0) {
 			return s.full(i, 0)
 		}
 		s.names = append(s.names, prefix...)
@@ -99,6 +105,18 @@ func (s *scanner) nameAttribute(i int, a *attribute) error {
 		a.value = len(s.values)
 	}
 	return nil
+}
+
+// declared returns the prefix that an attribute of that name declares, and whether it is a declaration.
+func declared(name []byte) (prefix []byte, ok bool) {
+	const xmlns = "xmlns"
+	if len(name) < len(xmlns) || string(name[:len(xmlns)]) != xmlns {
+		return nil, false
+	}
+	if len(name) == len(xmlns) {
+		return nil, true
+	}
+	return name[len(xmlns)+1:], name[len(xmlns)] == ':'
 }
 
 // inValue scans an attribute value from p[i] on.
@@ -133,12 +151,12 @@ func (s *scanner) keepValue(i int, literal []byte) error {
 	switch s.keep {
 	case inNames:
 		a := &s.attributes[len(s.attributes)-1]
-		if room := s.room(len(s.names) - a.value); len(literal) > room {
+		if room := s.left(len(s.names) - a.value); len(literal) > room {
 			return s.full(i+room, len(s.names)-a.value)
 		}
-		s.names = s.literal(s.names, literal, ' ')
+		s.names = append(s.names, s.literal(literal, ' ')...)
 	case inValues:
-		s.values = s.literal(s.values, literal, ' ')
+		s.values = append(s.values, s.literal(literal, ' ')...)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package soap
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,12 +11,20 @@ import (
 // keepText keeps literal octets of the text that is gathered.
 func (s *scanner) keepText(literal []byte) {
 	if s.collect == len(s.stack) {
-		s.value = s.literal(s.value, literal, '\n')
+		s.value.Write(s.literal(literal, '\n'))
 	}
 }
 
-// literal appends p with its line ends as one line feed each, or, in attributes, all its blanks as spaces.
-func (s *scanner) literal(dst, p []byte, end byte) []byte {
+// literal returns p with its line ends as one line feed each, or, in attributes, all its blanks as spaces.
+func (s *scanner) literal(p []byte, end byte) []byte {
+	plain := !s.cr
+	for _, c := range p {
+		plain = plain && (c >= ' ' || c == end)
+	}
+	if plain {
+		return p
+	}
+	dst := make([]byte, 0, len(p))
 	for _, c := range p {
 		second := s.cr && c == '\n'
 		s.cr = c == '\r'
@@ -41,6 +50,9 @@ func (s *scanner) text(p []byte, i int) (int, error) {
 			}
 			s.brackets = 0
 		}
+		for i < len(p) && classes[p[i]]&isSpace != 0 {
+			i++
+		}
 		if i += plain(p[i:]); i == len(p) {
 			break
 		}
@@ -51,8 +63,6 @@ func (s *scanner) text(p []byte, i int) (int, error) {
 			for ; i < len(p) && p[i] == ']'; i++ {
 				s.brackets = min(s.brackets+1, 2)
 			}
-		case c == '\n':
-			i++
 		default:
 			var err error
 			if i, err = s.char(p, i); err != nil {
@@ -174,16 +184,22 @@ func (s *scanner) reference(i int, c byte) error {
 	return nil
 }
 
-var entities = map[string]rune{"lt": '<', "gt": '>', "amp": '&', "apos": '\'', "quot": '"'}
-
 func (s *scanner) entityOctet(i int, c byte) error {
 	name := s.entity[:s.matched]
 	if c == ';' {
-		r, ok := entities[string(name)]
-		if !ok {
-			return s.fail(i, invalidSOAP, "the entity %s is not defined", quote(name))
+		switch string(name) {
+		case "lt":
+			return s.endReference(i, '<')
+		case "gt":
+			return s.endReference(i, '>')
+		case "amp":
+			return s.endReference(i, '&')
+		case "apos":
+			return s.endReference(i, '\'')
+		case "quot":
+			return s.endReference(i, '"')
 		}
-		return s.endReference(i, r)
+		return s.fail(i, invalidSOAP, "the entity %s is not defined", quote(name))
 	}
 	if classes[c]&isName == 0 {
 		return s.fail(i, invalidSOAP, "a & begins no reference; in text and attributes it is written &amp;")
@@ -201,10 +217,10 @@ func (s *scanner) endReference(i int, r rune) error {
 	s.state, s.cr = s.back, false
 	switch {
 	case s.state == inText && s.collect == len(s.stack):
-		s.value = utf8.AppendRune(s.value, r)
+		s.value.WriteRune(r)
 	case s.state == inValue && s.keep == inNames:
 		a := &s.attributes[len(s.attributes)-1]
-		if utf8.RuneLen(r) > s.room(len(s.names)-a.value) {
+		if utf8.RuneLen(r) > s.left(len(s.names)-a.value) {
 			return s.full(i, len(s.names)-a.value)
 		}
 		s.names = utf8.AppendRune(s.names, r)
@@ -214,8 +230,8 @@ func (s *scanner) endReference(i int, r rune) error {
 	return nil
 }
 
-// delimiter scans the octet c, at index i, of what begins and ends comments, CDATA sections, processing instructions
-// and the XML declaration. It returns i where c belongs to what they contain.
+// delimiter scans the octet c, at index i, of what begins and ends comments, CDATA sections and processing instructions.
+// It returns i where c belongs to what they contain.
 func (s *scanner) delimiter(i int, c byte) (int, error) {
 	const section = "CDATA["
 	switch s.state {
@@ -285,23 +301,30 @@ func (s *scanner) delimiter(i int, c byte) (int, error) {
 			s.state = inInstruction
 			return i, nil
 		}
-	case inDeclaration:
-		if c != '>' {
-			if len(s.tag) == maxDeclaration {
-				return i, s.fail(i, invalidSOAP, "the XML declaration is longer than %d octets", maxDeclaration)
-			}
-			s.tag = append(s.tag, c)
-			break
-		}
-		encoding, why := parseDeclaration(string(s.tag))
-		if why != "" {
-			return i, s.fail(i, invalidSOAP, "the XML declaration %s", why)
-		}
-		s.tag, s.state = s.tag[:0], outside
-		s.prolog = s.base + int64(i) + 1
-		return i + 1, s.settle(i, encoding)
 	}
 	return i + 1, nil
+}
+
+// declaration scans the XML declaration from p[i] on.
+func (s *scanner) declaration(p []byte, i int) (int, error) {
+	n := bytes.IndexByte(p[i:], '>')
+	if n < 0 {
+		n = len(p) - i
+	}
+	if room := maxDeclaration - len(s.tag); n > room {
+		return i, s.fail(i+room, invalidSOAP, "the XML declaration is longer than %d octets", maxDeclaration)
+	}
+	s.tag = append(s.tag, p[i:i+n]...)
+	if i += n; i == len(p) {
+		return i, nil
+	}
+	encoding, why := parseDeclaration(s.tag)
+	if why != "" {
+		return i, s.fail(i, invalidSOAP, "the XML declaration %s", why)
+	}
+	s.tag, s.state = s.tag[:0], outside
+	s.prolog = s.base + int64(i) + 1
+	return i + 1, s.settle(i, encoding)
 }
 
 // target judges the name of a processing instruction, which the octet c at index i ends.
@@ -328,9 +351,12 @@ func (s *scanner) target(i int, c byte) error {
 }
 
 // parseDeclaration reads what stands between "<?xml" and ">", and returns the encoding it names, or says what is wrong.
-func parseDeclaration(d string) (encoding, why string) {
+func parseDeclaration(declaration []byte) (encoding, why string) {
 	const blanks = " \t\r\n"
-	d, ended := strings.CutSuffix(d, "?")
+	if string(declaration) == utf8Declaration[len("<?xml"):len(utf8Declaration)-len(">")] {
+		return utf8Charset.name, ""
+	}
+	d, ended := strings.CutSuffix(string(declaration), "?")
 	next := func(name string) (value string, ok bool) {
 		rest := strings.TrimLeft(d, blanks)
 		spaced := len(rest) < len(d)

@@ -23,8 +23,8 @@ func (deaf) end(int) error   { panic("not watched") }
 
 // scanXML scans a document that may be anything, in pieces of n octets.
 func scanXML(data []byte, limits Limits, n int) error {
-	d, err := newDocument(deaf{}, "", limits.orDefaults())
-	if err != nil {
+	var d document
+	if err := d.init(deaf{}, "", limits.orDefaults()); err != nil {
 		return err
 	}
 	for len(data) > 0 {
