@@ -43,6 +43,15 @@ func For(responses [][]byte, cert, issuer *x509.Certificate) []byte {
 	return nil
 }
 
+// Times tells, without asking who signed it, when a response was true and when the next one is due; zero: it does not say.
+func Times(response []byte) (thisUpdate, nextUpdate time.Time, err error) {
+	r, err := parse(response)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("reading an OCSP response: %w", err)
+	}
+	return r.single.ThisUpdate, r.single.NextUpdate, nil
+}
+
 // Verify judges one response for cert at that time. Causes: incorrect_validation_info, cert_validation.
 func Verify(response []byte, cert, issuer *x509.Certificate, p Policy, at time.Time) (*Verdict, error) {
 	v, err := Authenticate(response, cert, issuer, p)
