@@ -78,14 +78,14 @@ func (p *Pool) race(ctx context.Context, endpoints []trust.Endpoint) (trust.Endp
 func (p *Pool) dialPeer(ctx context.Context, network, address string) (net.Conn, error) {
 	if r, ok := ctx.Value(racedKey{}).(*raced); ok {
 		if won := r.take(); won != nil {
-			return &conn{Conn: won, idle: writeIdle}, nil
+			return newConn(won, writeIdle), nil
 		}
 	}
 	dialled, err := p.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: dialled, idle: writeIdle}, nil
+	return newConn(dialled, writeIdle), nil
 }
 
 type racedKey struct{}

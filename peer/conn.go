@@ -3,7 +3,10 @@
 package peer
 
 import (
+	"errors"
 	"net"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,12 +15,30 @@ import (
 // read would hold the exchange for ever: while an upload stands still, nobody notices that its information system has gone.
 const writeIdle = 10 * time.Minute
 
+// lastWords is how long what a peer said before it broke off is waited for.
+const lastWords = time.Second
+
 // conn is a connection whose writes end when the peer takes nothing for that long. A write deadline that somebody else
 // sets, as TLS does to say goodbye, is left alone.
+//
+// Where a peer breaks off while we write, a write fails at once, and the reason may be on its way still: an alert that
+// it does not take our certificate, or a fault. So the write does not tell before the reader has closed the connection,
+// which it does with the reason in hand.
 type conn struct {
 	net.Conn
-	idle  time.Duration
-	fixed atomic.Bool
+	idle   time.Duration
+	fixed  atomic.Bool
+	closed chan struct{}
+	close  sync.Once
+}
+
+func newConn(c net.Conn, idle time.Duration) *conn {
+	return &conn{Conn: c, idle: idle, closed: make(chan struct{})}
+}
+
+func (c *conn) Close() error {
+	c.close.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 func (c *conn) Write(b []byte) (int, error) {
@@ -26,7 +47,16 @@ func (c *conn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if err != nil && !c.fixed.Load() && !errors.Is(err, os.ErrDeadlineExceeded) {
+		timer := time.NewTimer(lastWords)
+		defer timer.Stop()
+		select {
+		case <-c.closed:
+		case <-timer.C:
+		}
+	}
+	return n, err
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {

@@ -15,7 +15,7 @@ import (
 func TestConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	c := &conn{Conn: ours, idle: time.Millisecond}
+	c := newConn(ours, time.Millisecond)
 	defer c.Close()
 	if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a write that nobody takes ends with %v", err)

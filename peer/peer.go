@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-fairway/fairway/crypto/ocsp"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/trust"
 )
@@ -54,7 +55,7 @@ func New(c Config) *Pool {
 	if p.dial == nil {
 		p.dial = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	}
-	p.statuses = newStatuses(p.dial)
+	p.statuses = newStatuses(p.dial, c.Clock)
 	p.http = &http.Transport{
 		DialContext:            p.dialPeer,
 		TLSHandshakeTimeout:    connectTimeout,
@@ -141,9 +142,11 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *raced, g *gate) (*http.Response, error) {
 	defer conn.close() // if the transport did not need it
 	ctx, cancel := context.WithCancelCause(ctx)
+	var used net.Conn
 	judging := ctx // without the trace: judging may make a connection of its own
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		g.open.Store(false)
+		used = info.Conn
 		if err := p.judge(judging, info.Conn, r, to); err != nil {
 			cancel(err)
 			return
@@ -163,9 +166,11 @@ func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *rac
 	if err != nil {
 		if reason := context.Cause(ctx); reason != nil {
 			err = reason
+		} else if said := alert(used); said != nil {
+			err = said
 		}
 		cancel(nil)
-		return nil, classify(err, to)
+		return nil, p.classify(err, to)
 	}
 	response.Body = &responseBody{response.Body, g, cancel}
 	return response, nil
@@ -183,20 +188,40 @@ func (e *Error) Unwrap() error { return e.err }
 // Cause returns X-Road's cause.
 func (e *Error) Cause() string { return e.cause }
 
+// remoteError is what crypto/tls calls an alert of the other side.
+const remoteError = "remote error"
+
+// alert returns the alert by which the peer has ended a connection that the transport has given up, or nil. A write that
+// failed for it may have been quicker to tell.
+func alert(conn net.Conn) error {
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	_ = secured.SetReadDeadline(time.Unix(1, 0)) // what has been read counts, and nothing is waited for
+	_, err := secured.Read(make([]byte, 1))
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == remoteError {
+		return err
+	}
+	return nil
+}
+
 // classify gives an error of the transport its cause.
-func classify(err error, to trust.Endpoint) error {
+func (p *Pool) classify(err error, to trust.Endpoint) error {
 	var caused interface{ Cause() string }
 	if errors.As(err, &caused) {
 		return err
 	}
 	err = fmt.Errorf("security server %s at %s: %w", to.Server, to.Address, err)
 	var (
-		alert  tls.AlertError
+		op     *net.OpError
 		record tls.RecordHeaderError
 		verify *tls.CertificateVerificationError
 	)
 	switch {
-	case errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify):
+	case errors.As(err, &op) && op.Op == remoteError:
+		return &Error{"ssl_authentication_failed", fmt.Errorf("%w; perhaps it does not take our certificate %s", err, ocsp.Name(p.config.Certificate().Leaf))}
+	case errors.As(err, &record), errors.As(err, &verify):
 		return &Error{"ssl_authentication_failed", err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &Error{"io_error", err}
@@ -272,21 +297,25 @@ func (p *Pool) judge(ctx context.Context, conn net.Conn, r Request, to trust.End
 	if r.Server != nil && server != *r.Server {
 		return &Error{"ssl_authentication_failed", fmt.Errorf("the peer at %s is security server %s, not %s", to.Address, server, *r.Server)}
 	}
-	now := p.config.Clock()
-	responses, fresh, err := p.statuses.get(ctx, p.ocspAddress(to), chain, p.config.Trust.Freshness(), now)
-	if err != nil {
+	unknown := func(err error) error {
 		return &Error{"ssl_authentication_failed", fmt.Errorf("OCSP responses of security server %s: %w", to.Server, err)}
 	}
-	err = p.config.Trust.VerifyAuth(chain, responses, r.Provider, now)
-	if err == nil || fresh {
-		return err
+	verify := func(responses [][]byte) error {
+		return p.config.Trust.VerifyAuth(chain, responses, r.Provider, p.config.Clock())
+	}
+	responses, err := p.statuses.get(ctx, p.ocspAddress(to), chain, p.config.Trust.Freshness())
+	if err != nil {
+		return unknown(err)
+	}
+	refused := verify(responses)
+	if refused == nil {
+		return nil
 	}
 	// The kept responses may have grown too old for the rules: ask once more before refusing.
-	p.statuses.forget(chain)
-	if responses, _, err = p.statuses.get(ctx, p.ocspAddress(to), chain, p.config.Trust.Freshness(), now); err != nil {
-		return &Error{"ssl_authentication_failed", fmt.Errorf("OCSP responses of security server %s: %w", to.Server, err)}
+	if responses, err = p.statuses.renew(ctx, p.ocspAddress(to), chain); err != nil {
+		return fmt.Errorf("%w; asking for newer OCSP responses: %v", refused, err)
 	}
-	return p.config.Trust.VerifyAuth(chain, responses, r.Provider, now)
+	return verify(responses)
 }
 
 // gate lets a body out only to a peer that has been judged.
