@@ -39,6 +39,11 @@ type Options struct {
 	// logging_failed.timestamping_failed. NoLimit: Put never does. Default: DefaultAcceptable.
 	Acceptable time.Duration
 
+	// Report is told when time-stamping begins to fail, when Put begins to refuse for it, once an hour as long as it lasts,
+	// and when it is over: then the Status has no Failing. One goroutine calls it after an attempt; it must not close the
+	// Store. Default: nobody is told.
+	Report func(Status)
+
 	// Clock tells the time by which records are too old. Default: time.Now.
 	Clock func() time.Time
 }

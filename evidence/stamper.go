@@ -32,6 +32,7 @@ const (
 	// NoLimit lets time-stamping fail for ever.
 	NoLimit = time.Duration(-1)
 
+	remindAfter  = time.Hour       // that time-stamping still fails
 	stampTimeout = 5 * time.Minute // one that hangs has failed
 )
 
@@ -46,6 +47,8 @@ type stamper struct {
 	failing    time.Time // since when; zero: the last attempt succeeded
 	err        error     // of the last attempt
 	next       time.Time // attempt
+	told       time.Time // when Report was last told of a failure; zero: nothing fails
+	toldOfPut  bool      // and that Put refuses
 }
 
 // start goes on with other options. Nobody uses the earlier Timestamper any more when it returns.
@@ -55,7 +58,7 @@ func (s *stamper) start(d *disk, o Options) {
 	defer s.mu.Unlock()
 	s.acceptable = o.Acceptable
 	if o.Timestamper == nil {
-		s.failing, s.err = time.Time{}, nil
+		s.failing, s.err, s.told = time.Time{}, nil, time.Time{}
 		return
 	}
 	if soonest := time.Now().Add(o.Interval); s.next.After(soonest) {
@@ -106,6 +109,7 @@ func (s *stamper) run(ctx context.Context, d *disk, o Options, asks <-chan chan 
 		}
 		more := retry || full
 		s.note(o, err, more)
+		s.tell(o, d)
 		if asker != nil && (err != nil || !more) {
 			asker <- err
 			asker = nil
@@ -131,6 +135,34 @@ func (s *stamper) note(o Options, err error, more bool) {
 	default:
 		s.failing, s.next = time.Time{}, now.Add(o.Interval)
 	}
+}
+
+// tell reports what the last attempt has changed.
+func (s *stamper) tell(o Options, d *disk) {
+	if o.Report == nil || !s.news() {
+		return
+	}
+	st, _ := d.archive.status() // what cannot be counted is told by Status
+	s.status(&st)
+	o.Report(st)
+}
+
+// news reports whether there is something to tell.
+func (s *stamper) news() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing.IsZero() {
+		over := !s.told.IsZero()
+		s.told, s.toldOfPut = time.Time{}, false
+		return over
+	}
+	now := time.Now()
+	refuses := s.acceptable >= 0 && now.Sub(s.failing) > s.acceptable
+	if !s.told.IsZero() && refuses == s.toldOfPut && now.Sub(s.told) < remindAfter {
+		return false
+	}
+	s.told, s.toldOfPut = now, refuses
+	return true
 }
 
 // Stamp has the store that this process writes to dir by stamp what has no time-stamp now, and not only when it is time
