@@ -74,6 +74,7 @@ func (d *DiskEvidence) OpenEvidence(_ context.Context, h Host) (evidence.Store, 
 		Timestamper: h.Stamper,
 		Interval:    h.Trust.StampInterval(),
 		Acceptable:  h.Acceptable,
+		Report:      h.reportStamps,
 		Clock:       h.Clock,
 	})
 	return store, d.keep(), err

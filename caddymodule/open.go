@@ -93,7 +93,6 @@ func (s *Server) open() (_ *openServer, err error) {
 	}()
 
 	x := &exchange.SecurityServer{ID: s.id, Local: s.local, Services: s.transports[1], Clock: time.Now}
-	x.Report = func(err error) { caddy.Log().Named("xroad").Warn(err.Error(), zap.String("server", s.String())) }
 	h := Host{
 		Name: s.name, ID: s.id, Members: s.members(), Storage: s.storage, Clock: x.Clock, Neighbours: s.registered(),
 	}
@@ -105,6 +104,7 @@ func (s *Server) open() (_ *openServer, err error) {
 		return nil, fmt.Errorf("trust: it is of instance %s, the security server of %s", got, s.id.Instance)
 	}
 	h.Trust = x.Trust
+	x.Report = h.reportStatus
 	if x.Keys, err = s.signer.OpenKeys(ctx, h); err != nil {
 		return nil, fmt.Errorf("signer: %w", err)
 	}
