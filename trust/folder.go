@@ -171,6 +171,9 @@ func (f *folder) file(limit int64, name ...string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, malformed("%s is no file", path)
 	}
+	if info.Size() > limit {
+		return nil, malformed("%s is longer than %d octets", path, limit)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

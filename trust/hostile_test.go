@@ -9,6 +9,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"math/big"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -196,6 +198,32 @@ func TestHostile(t *testing.T) {
 				t.Errorf("the error has %d octets", len(err.Error()))
 			}
 		})
+	}
+}
+
+// TestHostileFiles: a file that is too long is not read to see that it is.
+func TestHostileFiles(t *testing.T) {
+	f := newFederation(t)
+	for _, name := range []string{"DEV/shared-params.xml", "DEV/private-params.xml", "DEV/shared-params.xml.metadata", "instance-identifier"} {
+		if err := os.Truncate(filepath.Join(f.dir, name), 1<<30); err != nil { // with zeros, which take no room
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := OpenGlobalConf(f.dir, f.clock, nil)
+		runtime.ReadMemStats(&after)
+		check(t, err, "malformed_global_conf", "longer than")
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+			t.Errorf("%s took %d octets of memory", name, n)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := OpenVerificationFile(filepath.Join(f.dir, "DEV/shared-params.xml"))
+	runtime.ReadMemStats(&after)
+	check(t, err, "malformed_global_conf", "longer than")
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("it took %d octets of memory", n)
 	}
 }
 

@@ -38,6 +38,11 @@ func readStatic(file string) (Parameters, error) {
 		return Parameters{}, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return Parameters{}, err
+	} else if info.Size() > maxShared {
+		return Parameters{}, malformed("it is longer than %d octets", maxShared)
+	}
 	doc, err := io.ReadAll(io.LimitReader(f, maxShared+1)) // one more than is accepted, so that it is refused
 	if err != nil {
 		return Parameters{}, err
