@@ -61,9 +61,10 @@ func (f *faultReader) start(depth int) error {
 		return nil
 	}
 	var field *string
+	_, local := f.expanded()
 	own := depth == len(path)+1
 	switch {
-	case f.local() == "faultDetail" && !f.detail:
+	case string(local) == "faultDetail" && !f.detail:
 		f.detail = true
 		field = &f.fault.Detail
 	case own && f.is("", "faultcode"):

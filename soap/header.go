@@ -179,7 +179,8 @@ func (h *headerReader) startEnvelope() error {
 	case h.is(soap12Space, "Envelope"):
 		return h.refuse(invalidSOAP, "the envelope is SOAP 1.2; X-Road speaks SOAP 1.1, namespace %s", soapSpace)
 	}
-	return h.refuse(invalidSOAP, "the root element is %s of namespace %s, not the Envelope of %s", quote(h.local()), quote(h.space()), soapSpace)
+	space, local := h.expanded()
+	return h.refuse(invalidSOAP, "the root element is %s of namespace %s, not the Envelope of %s", quote(local), quote(space), soapSpace)
 }
 
 func (h *headerReader) startPart() error {
@@ -204,13 +205,14 @@ func (h *headerReader) startPart() error {
 
 // startContent judges the message by the name of the Body's first child.
 func (h *headerReader) startContent() error {
+	_, local := h.expanded()
 	if h.hasChild {
 		if h.fault {
 			return nil
 		}
-		return h.refuse(invalidBody, "a second element, %s, stands in the Body; put all of the content into one", quote(h.local()))
+		return h.refuse(invalidBody, "a second element, %s, stands in the Body; put all of the content into one", quote(local))
 	}
-	h.hasChild, h.body, h.fault = true, h.local(), h.is(soapSpace, "Fault")
+	h.hasChild, h.body, h.fault = true, string(local), h.is(soapSpace, "Fault")
 	if !h.fault {
 		if err := h.judge(); err != nil {
 			return err
@@ -222,8 +224,9 @@ func (h *headerReader) startContent() error {
 
 func (h *headerReader) startBlock() error {
 	h.block = noBlock
+	space, local := h.expanded()
 	for b := client; b < len(blocks) && h.block == noBlock; b++ {
-		if h.is(blocks[b].space, blocks[b].name) {
+		if blocks[b].name == string(local) && blocks[b].space == string(space) {
 			h.block = b
 		}
 	}
@@ -231,8 +234,8 @@ func (h *headerReader) startBlock() error {
 	switch {
 	case h.block == noBlock:
 		for b := range blocks {
-			if blocks[b].name == h.local() {
-				h.foreign = h.space()
+			if blocks[b].name == string(local) {
+				h.foreign = string(space)
 			}
 		}
 		return nil
@@ -264,9 +267,10 @@ func (h *headerReader) startChild() error {
 	if h.block == noBlock || blocks[h.block].children == 0 {
 		return nil
 	}
+	space, local := h.expanded()
 	for all := blocks[h.block].children; all != 0; all = all.rest() {
 		c := all.first()
-		if !h.is(children[c].space, children[c].name) {
+		if children[c].name != string(local) || children[c].space != string(space) {
 			continue
 		}
 		if h.children.has(c) {

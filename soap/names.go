@@ -64,10 +64,8 @@ func (n *namespaces) unbind(first int) {
 		b := &n.bindings[i]
 		n.buckets[b.hash%buckets] = b.next
 	}
-	if len(n.bindings) > first {
-		n.bindings = n.bindings[:first]
-		n.latest = unbound
-	}
+	n.bindings = n.bindings[:first]
+	n.latest = unbound
 }
 
 // find returns the index in bindings of what prefix stands for, or unbound.

@@ -35,18 +35,20 @@ func (s *scanner) plainTag(p []byte, i int) (int, error) {
 	at++
 
 	s.rooted = true
-	s.stack = append(s.stack, element{})
-	e := &s.stack[len(s.stack)-1]
-	e.name, e.bindings = len(s.names), len(s.bindings)
-	s.names = append(s.names, p[i+1:end]...)
+	name, prefix := p[i+1:end], p[i+1:max(i+1, local-1)]
+	e := s.push()
+	s.names = append(s.names, name...)
 	e.local, e.end = e.name+local-(i+1), len(s.names)
-	own := s.tag
-	if len(s.attributes) > 0 {
+	var err error
+	if len(s.attributes) == 0 {
+		err = s.openTag(at, prefix)
+	} else {
 		s.declare(p)
+		own := s.tag
 		s.tag, s.values = p, p
+		err = s.openTag(at, prefix)
+		s.tag, s.values = own, nil
 	}
-	err := s.openTag(at)
-	s.tag, s.values = own, nil
 	if err != nil {
 		return i, err
 	}

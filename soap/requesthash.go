@@ -29,7 +29,7 @@ func (p *splice) start(h *headerReader) {
 	switch h.block {
 	case id:
 		p.id.from = h.tagAt
-		p.prefix, p.declare = h.prefix()
+		p.prefix, p.declare = string(h.prefix()), h.declares()
 	case requestHash:
 		p.old.from = h.tagAt
 	}

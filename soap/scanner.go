@@ -155,23 +155,28 @@ func quote[T []byte | string](b T) string {
 	return fmt.Sprintf("%q", b)
 }
 
+// expanded returns the expanded name of the current element.
+func (s *scanner) expanded() (space, local []byte) {
+	e := &s.stack[len(s.stack)-1]
+	return s.uri(e.binding), s.names[e.local:e.end]
+}
+
 // is reports whether the current element has that expanded name.
 func (s *scanner) is(space, local string) bool {
-	e := &s.stack[len(s.stack)-1]
-	return string(s.names[e.local:e.end]) == local && string(s.uri(e.binding)) == space
+	itsSpace, itsLocal := s.expanded()
+	return string(itsLocal) == local && string(itsSpace) == space
 }
 
-func (s *scanner) local() string {
+// prefix returns the prefix of the current element.
+func (s *scanner) prefix() []byte {
 	e := &s.stack[len(s.stack)-1]
-	return string(s.names[e.local:e.end])
+	return s.names[e.name:max(e.name, e.local-1)]
 }
 
-func (s *scanner) space() string { return string(s.uri(s.stack[len(s.stack)-1].binding)) }
-
-// prefix returns the prefix of the current element, and whether the element itself declares it.
-func (s *scanner) prefix() (prefix string, own bool) {
+// declares reports whether the current element itself declares its prefix.
+func (s *scanner) declares() bool {
 	e := &s.stack[len(s.stack)-1]
-	return string(s.names[e.name:max(e.name, e.local-1)]), e.binding >= e.bindings
+	return e.binding >= e.bindings
 }
 
 // attribute returns the value of an attribute of the current start tag, as keepValues asked for; it is valid in there.
@@ -254,7 +259,9 @@ func (s *scanner) scan(p []byte) (err error) {
 				if i, err = s.text(p, i); err != nil {
 					return err
 				}
-				s.keepText(p[start:i])
+				if s.collect == len(s.stack) {
+					s.keepText(p[start:i])
+				}
 				if i == len(p) {
 					return nil
 				}
@@ -299,7 +306,7 @@ func (s *scanner) scan(p []byte) (err error) {
 				i++
 			case c == '>':
 				i++
-				if err = s.openTag(i); err != nil {
+				if err = s.openTag(i, s.prefix()); err != nil {
 					return err
 				}
 				s.content()
@@ -321,7 +328,7 @@ func (s *scanner) scan(p []byte) (err error) {
 				return s.fail(i, invalidSOAP, "/ in a tag must be followed by >")
 			}
 			i++
-			if err = s.openTag(i); err != nil {
+			if err = s.openTag(i, s.prefix()); err != nil {
 				return err
 			}
 			if err = s.closeTag(i); err != nil {

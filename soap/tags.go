@@ -30,8 +30,20 @@ func (s *scanner) markup(i int, c byte) (int, error) {
 		return i, s.fail(i, invalidSOAP, "more than %d elements stand inside each other", s.limits.Depth)
 	}
 	s.rooted, s.state = true, inStartName
-	s.stack = append(s.stack, element{name: len(s.names), bindings: len(s.bindings)})
+	s.push()
 	return i, nil
+}
+
+// push begins an element, whose name begins at the end of names.
+func (s *scanner) push() *element {
+	n := len(s.stack)
+	if n == cap(s.stack) {
+		s.stack = append(s.stack, element{})
+	}
+	s.stack = s.stack[:n+1]
+	e := &s.stack[n]
+	e.name, e.bindings = len(s.names), len(s.bindings)
+	return e
 }
 
 // settle tells, the first time, what the XML declaration says.
@@ -177,24 +189,16 @@ func (s *scanner) endValue(i int) error {
 	return nil
 }
 
-// openTag ends a start tag, whose > stands before index i.
-func (s *scanner) openTag(i int) error {
-	depth := len(s.stack)
-	e := &s.stack[depth-1]
-	for k := range s.attributes {
-		a := &s.attributes[k]
-		if a.binding == unbound && a.local > a.name {
-			prefix := s.tag[a.name : a.local-1]
-			if a.binding = s.find(prefix); a.binding == unbound {
-				return s.fail(i-1, invalidSOAP, "the prefix %s of an attribute is not declared", quote(prefix))
-			}
+// openTag ends a start tag, whose > stands before index i, of an element with that prefix.
+func (s *scanner) openTag(i int, prefix []byte) error {
+	if len(s.attributes) > 0 {
+		if err := s.judgeAttributes(i); err != nil {
+			return err
 		}
 	}
-	if a := s.twice(); a != nil {
-		return s.fail(i-1, invalidSOAP, "the attribute %s stands twice in one tag", quote(s.tag[a.name:a.nameEnd]))
-	}
-	if prefixed := e.local > e.name; prefixed || depth <= s.watch {
-		prefix := s.names[e.name:max(e.name, e.local-1)]
+	depth := len(s.stack)
+	if prefixed := len(prefix) > 0; prefixed || depth <= s.watch {
+		e := &s.stack[depth-1]
 		if e.binding = s.find(prefix); e.binding == unbound && prefixed {
 			return s.fail(i-1, invalidSOAP, "the prefix %s of an element is not declared", quote(prefix))
 		}
@@ -209,6 +213,23 @@ func (s *scanner) openTag(i int) error {
 	return nil
 }
 
+// judgeAttributes finds the namespaces of the attributes of a start tag, whose > stands before index i.
+func (s *scanner) judgeAttributes(i int) error {
+	for k := range s.attributes {
+		a := &s.attributes[k]
+		if a.binding == unbound && a.local > a.name {
+			prefix := s.tag[a.name : a.local-1]
+			if a.binding = s.find(prefix); a.binding == unbound {
+				return s.fail(i-1, invalidSOAP, "the prefix %s of an attribute is not declared", quote(prefix))
+			}
+		}
+	}
+	if a := s.twice(); a != nil {
+		return s.fail(i-1, invalidSOAP, "the attribute %s stands twice in one tag", quote(s.tag[a.name:a.nameEnd]))
+	}
+	return nil
+}
+
 // closeTag ends an element, with the > that stands before index i.
 func (s *scanner) closeTag(i int) error {
 	depth := len(s.stack)
@@ -219,7 +240,9 @@ func (s *scanner) closeTag(i int) error {
 		}
 	}
 	e := &s.stack[depth-1]
-	s.unbind(e.bindings)
+	if len(s.bindings) > e.bindings {
+		s.unbind(e.bindings)
+	}
 	s.names = s.names[:e.name]
 	s.stack = s.stack[:depth-1]
 	s.content()

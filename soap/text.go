@@ -53,6 +53,9 @@ func (s *scanner) text(p []byte, i int) (int, error) {
 		for i < len(p) && classes[p[i]]&isSpace != 0 {
 			i++
 		}
+		if i < len(p) && p[i] == '<' {
+			break
+		}
 		if i += plain(p[i:]); i == len(p) {
 			break
 		}
