@@ -3,10 +3,13 @@
 package exchange
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-fairway/fairway/wire"
 )
 
 // Limits of what is read of a message after it has been refused, so that its sender comes to read the refusal.
@@ -58,8 +61,10 @@ type tracked struct {
 
 func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
-	if err != nil {
+	if err == io.EOF {
 		t.eof.Store(true)
+	} else if err != nil { // where the next request would begin is not known
+		err = wire.OrElse("io_error", fmt.Errorf("reading the request: %w", err))
 	}
 	return n, err
 }
