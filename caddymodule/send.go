@@ -41,8 +41,14 @@ func (Send) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the server.
 func (s *Send) Provision(ctx caddy.Context) (err error) {
-	s.server, _, err = attach(ctx, s.Server)
-	return err
+	var listen []caddy.NetworkAddress
+	if s.server, listen, err = attach(ctx, s.Server); err != nil {
+		return err
+	}
+	if onlyLoopback(listen) != nil && !framed(ctx) {
+		ctx.Logger().Warn("requests that can be read in two ways are not refused here: write xroad_framing into the listener_wrappers of this site's server")
+	}
+	return nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
