@@ -161,7 +161,7 @@ type octetService struct {
 
 	mu     sync.Mutex
 	asked  []octetRequest
-	answer func(octetRequest) string      // the whole HTTP answer
+	answer func(octetRequest) string       // the whole HTTP answer
 	stream func(io.Reader, net.Conn) error // in place of keeping and answering
 }
 
@@ -439,7 +439,9 @@ func (f *field) exchange(t *testing.T, c fieldCase, change func(envelope string)
 	t.Helper()
 	id := f.id()
 	asked := change(request(id))
-	f.answers(func(octetRequest) string { return httpAnswer("200 OK", "text/xml; charset=utf-8", response(request(id))) })
+	f.answers(func(octetRequest) string {
+		return httpAnswer("200 OK", "text/xml; charset=utf-8", response(request(id)))
+	})
 	f.taken()
 	got := f.system(t).asks(posted(strings.Replace(c.body, env, asked, 1), "Content-Type: "+c.contentType))
 	f.judge(t, c, id, asked, got)
