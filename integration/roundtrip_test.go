@@ -337,7 +337,7 @@ func TestBothWays(t *testing.T) {
 			allow DEV/GOV/0000/registry
 			to http://127.0.0.1:9000
 		}
-`, "trust dev\n\t\tservice DEV/GOV/0000/registry/echo", "trust dev\n\t\tclient DEV/GOV/0000/registry\n\t\tservice DEV/GOV/0000/registry/echo",
+`, "\t\tservice DEV/GOV/0000/registry/echo", "\t\tclient DEV/GOV/0000/registry\n\t\tservice DEV/GOV/0000/registry/echo",
 	).Replace(readExample(t))+`
 http://:8081 {
 	xroad_send ss2
