@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,3 +142,62 @@ func TestStampNowNowhere(t *testing.T) {
 }
 
 var errOut = errors.New("out of order")
+
+// TestReport: who opens a store is told what changes, and of what goes on once an hour.
+func TestReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []Status
+		take := func() []Status {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			taken := told
+			told = nil
+			return taken
+		}
+		s, a := stamping(t, t.TempDir(), Options{Acceptable: 90 * time.Minute, Report: func(st Status) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, st)
+		}})
+		put(t, s, realRecord("0"))
+		time.Sleep(time.Hour)
+		if all := take(); len(all) != 0 {
+			t.Errorf("told when all is well: %+v", all)
+		}
+		put(t, s, realRecord("1"))
+		put(t, s, realRecord("2"))
+		a.fail(errors.New("the authority is out"))
+		time.Sleep(time.Minute)
+		began := time.Now()
+		for _, want := range []struct {
+			after time.Duration
+			told  int
+		}{
+			{0, 1},
+			{59 * time.Minute, 0},
+			{60 * time.Minute, 1}, // still
+			{90 * time.Minute, 0},
+			{91 * time.Minute, 1}, // Put refuses
+			{150 * time.Minute, 0},
+			{151 * time.Minute, 1}, // still
+		} {
+			time.Sleep(time.Until(began.Add(want.after)))
+			all := take()
+			if len(all) != want.told {
+				t.Fatalf("after %v: told %+v", want.after, all)
+			}
+			for _, st := range all {
+				if st.Unstamped != 2 || !st.Failing.Equal(began) || !st.Refusing.Equal(began.Add(90*time.Minute)) || st.Reason == nil {
+					t.Errorf("after %v: told %+v", want.after, st)
+				}
+			}
+		}
+		a.fail(nil)
+		time.Sleep(10 * time.Minute)
+		if all := take(); len(all) != 1 || !all[0].Failing.IsZero() || all[0].Reason != nil {
+			t.Errorf("when it is over: told %+v", all)
+		}
+	})
+}

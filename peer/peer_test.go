@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -309,5 +312,169 @@ func TestWinnerDies(t *testing.T) {
 	_, second, err := post(t.Context(), pool, nil)
 	if err != nil || second == first {
 		t.Errorf("went to %s again: %v", second, err)
+	}
+}
+
+// TestSilentOCSP: a peer that does not answer for its OCSP responses stops no message as long as those that are kept are
+// good, and then the error says what they are besides that.
+func TestSilentOCSP(t *testing.T) {
+	p := newPlace(t, []string{"ss2"}, nil)
+	clock := new(atomic.Pointer[time.Time])
+	set := func(at time.Time) { clock.Store(&at) }
+	began := time.Now()
+	set(began)
+	cert, err := p.AuthKey(t.Context(), sender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := p.AuthKey(t.Context(), server("ss2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := make(chan struct{})
+	var hangs atomic.Bool
+	responses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hangs.Load() {
+			<-silent
+			http.Error(w, "it is out", http.StatusServiceUnavailable)
+			return
+		}
+		ocsp.ServePeer(w, r, func([20]byte) ([]byte, error) { return p.store.Status(r.Context(), theirs.Leaf) })
+	}))
+	t.Cleanup(responses.Close)
+	known, err := p.store.Endpoints(provider, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := p.Trust(t.Context(), []dev.Server{{
+		ID: server("ss2"), Address: known[0].Address, OCSPAddress: responses.Listener.Addr().String(), Clients: []ident.Client{provider},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := peer.New(peer.Config{
+		Trust: store, Certificate: func() *tls.Certificate { return cert }, Clock: func() time.Time { return *clock.Load() },
+		Transport: &http.Transport{},
+	})
+	t.Cleanup(pool.Close)
+	if _, _, err := post(t.Context(), pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	hangs.Store(true)
+	for _, age := range []time.Duration{29 * time.Minute, 31 * time.Minute, 59 * time.Minute} {
+		set(began.Add(age))
+		for range 3 {
+			if _, _, err := post(t.Context(), pool, nil); err != nil {
+				t.Fatalf("after %v: %v", age, err)
+			}
+		}
+	}
+	close(silent)
+	set(began.Add(2 * time.Hour))
+	b, _, err := post(t.Context(), pool, nil)
+	if cause(err) != "ssl_authentication_failed" || b.written.Load() != 0 {
+		t.Fatalf("got %v", err)
+	}
+	for _, word := range []string{"2h0m", "at most 1h0m0s old", "serial", "it answered 503"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v does not say %q", err, word)
+		}
+	}
+	hangs.Store(false)
+	set(began.Add(2*time.Hour + 2*time.Second))
+	if _, _, err := post(t.Context(), pool, nil); err == nil || strings.Contains(err.Error(), "503") {
+		t.Errorf("it was not asked again: %v", err)
+	}
+}
+
+// TestOneFetchForAll: messages that come together ask for OCSP responses once.
+func TestOneFetchForAll(t *testing.T) {
+	p := newPlace(t, []string{"ss2"}, nil)
+	pool := p.pool(t, p.store)
+	failed := make(chan error)
+	const many = 20
+	for range many {
+		go func() {
+			_, _, err := post(t.Context(), pool, nil)
+			failed <- err
+		}()
+	}
+	for range many {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := p.fetches.Load(); n != 1 {
+		t.Errorf("%d fetches of OCSP responses", n)
+	}
+}
+
+// TestNotTaken: a peer that does not take our certificate says so by an alert, which may come while we write.
+func TestNotTaken(t *testing.T) {
+	authority, err := dev.Open(t.Context(), testbed.NewStorage(), "DEV", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		t.Run(name, func(t *testing.T) {
+			p := &place{Authority: authority}
+			theirs, err := authority.AuthKey(t.Context(), server("ss2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+				Certificates: []tls.Certificate{*theirs}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: version,
+				VerifyConnection: func(tls.ConnectionState) error { return errors.New("not you") },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
+			go s.Serve(l)
+			t.Cleanup(func() { s.Close() })
+			p.store, err = authority.Trust(t.Context(), []dev.Server{
+				{ID: server("ss2"), Address: l.Addr().String(), OCSPAddress: p.serveOCSP(t, theirs.Leaf), Clients: []ident.Client{provider}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool := p.pool(t, p.store)
+			for range 50 { // after the first, nothing is fetched between the handshake and the body
+				_, _, err := post(t.Context(), pool, nil)
+				if cause(err) != "ssl_authentication_failed" || !strings.Contains(err.Error(), "remote error: tls: bad certificate") || !strings.Contains(err.Error(), "GOV") {
+					t.Fatalf("got %q: %v", cause(err), err)
+				}
+			}
+		})
+	}
+}
+
+// TestUnregisteredSession: a TLS session that is resumed is judged as a new one.
+func TestUnregisteredSession(t *testing.T) {
+	p := newPlace(t, []string{"ss2"}, nil)
+	store := &judging{Store: p.store}
+	pool := p.pool(t, store)
+	var resumed atomic.Bool
+	over := func() error {
+		pool.Close() // its kept connections
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{TLSHandshakeDone: func(s tls.ConnectionState, _ error) { resumed.Store(s.DidResume) }})
+		_, _, err := post(ctx, pool, nil)
+		return err
+	}
+	for range 2 {
+		if err := over(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !resumed.Load() {
+		t.Fatal("the session was not resumed")
+	}
+	resumed.Store(false)
+	store.serverOf = refusal("not registered any more")
+	if err := over(); cause(err) != "ssl_authentication_failed" || !strings.Contains(err.Error(), "not registered any more") {
+		t.Errorf("got %v", err)
+	}
+	if n := p.requests.Load(); n != 2 {
+		t.Errorf("%d requests came", n)
 	}
 }
