@@ -154,7 +154,7 @@ func FuzzHeader(f *testing.F) {
 		if !strings.HasSuffix(block, "\n") {
 			return
 		}
-		h, err := parseHeader(block, 100)
+		h, err := parseHeader(nil, block, 100)
 		if err != nil {
 			return
 		}
@@ -162,7 +162,7 @@ func FuzzHeader(f *testing.F) {
 		if _, err := h.WriteTo(&written); err != nil {
 			t.Fatal(err)
 		}
-		back, err := parseHeader(written.String(), 100)
+		back, err := parseHeader(nil, written.String(), 100)
 		if err != nil || len(back) != len(h) {
 			t.Fatalf("read %q, written and read again %q, %v", h, back, err)
 		}

@@ -95,51 +95,82 @@ func (h Header) append(b []byte) ([]byte, error) {
 // isFieldName says whether every reader takes name as the name of a field, and none its line for a delimiter.
 func isFieldName(name string) bool {
 	for i := range len(name) {
-		if name[i] <= ' ' || name[i] > '~' || name[i] == ':' {
+		if !isNameOctet(name[i]) {
 			return false
 		}
 	}
 	return name != "" && !strings.HasPrefix(name, "--")
 }
 
+func isNameOctet(c byte) bool { return c > ' ' && c <= '~' && c != ':' }
+
 // isControl says whether c is a control character; a tab may stand in a value.
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// parseHeader takes a header block apart; each of its lines ends in a line feed.
-func parseHeader(block string, limit int) (Header, error) {
+// parseHeader takes a header block apart, each of whose lines ends in a line feed, and appends its fields to h.
+func parseHeader(h Header, block string, limit int) (Header, error) {
 	if strings.IndexByte(block, 0) >= 0 {
 		return nil, fmt.Errorf("%w: NUL", ErrHeader)
 	}
-	if strings.Count(block, "\r") != strings.Count(block, "\r\n") {
-		return nil, fmt.Errorf("%w: CR without LF", ErrHeader)
-	}
-	var h Header
+	loneCR := strings.Count(block, "\r")
 	for block != "" {
-		end := strings.IndexByte(block, '\n') + 1
-		for end < len(block) && (block[end] == ' ' || block[end] == '\t') {
+		end, lines := 0, 0
+		for lines == 0 || end < len(block) && isBlank(block[end]) {
+			lines++
 			end += strings.IndexByte(block[end:], '\n') + 1
+			if end > 1 && block[end-2] == '\r' {
+				loneCR--
+			}
 		}
 		raw := block[:end]
 		block = block[end:]
 
-		name, value, ok := strings.Cut(raw, ":")
-		name = strings.TrimRight(name, " \t")
-		if !ok || !isFieldName(name) {
+		colon := 0
+		for isNameOctet(raw[colon]) {
+			colon++
+		}
+		name := raw[:colon]
+		for isBlank(raw[colon]) {
+			colon++
+		}
+		if raw[colon] != ':' || name == "" || strings.HasPrefix(name, "--") {
 			continue
 		}
 		if len(h) == limit {
 			return nil, &LimitError{"Headers", int64(limit)}
 		}
-		h = append(h, Field{Name: name, Value: unfold(value), raw: raw})
+		value := trim(raw[colon+1:])
+		if lines > 1 {
+			value = unfold(value)
+		}
+		h = append(h, Field{Name: name, Value: value, raw: raw})
+	}
+	if loneCR > 0 {
+		return nil, fmt.Errorf("%w: CR without LF", ErrHeader)
 	}
 	return h, nil
 }
 
+// trim drops the line ends and blanks around a value.
+func trim(value string) string {
+	for value != "" && isSpace(value[0]) {
+		value = value[1:]
+	}
+	for value != "" && isSpace(value[len(value)-1]) {
+		value = value[:len(value)-1]
+	}
+	return value
+}
+
 // unfold drops the line ends of a value and the blanks around it.
 func unfold(value string) string {
-	value = strings.Trim(value, " \t\r\n")
+	value = trim(value)
 	if strings.IndexByte(value, '\n') >= 0 {
 		value = strings.NewReplacer("\r\n", "", "\n", "").Replace(value)
 	}
 	return value
 }
+
+// isBlank says whether c is a space or a tab, and isSpace whether it is one or belongs to a line end.
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+func isSpace(c byte) bool { return isBlank(c) || c == '\r' || c == '\n' }

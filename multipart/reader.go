@@ -91,15 +91,15 @@ func (r *Reader) Next() (*Part, error) {
 	if r.total.parts++; r.total.parts > r.limits.Parts {
 		return nil, r.fail(&LimitError{"Parts", int64(r.limits.Parts)})
 	}
-	header, err := r.header()
-	if err != nil {
+	part := &Part{r: r}
+	if part.Header, err = r.header(part.few[:0]); err != nil {
 		return nil, r.fail(err)
 	}
-	if r.total.fields += len(header); r.total.fields > r.limits.Fields {
+	if r.total.fields += len(part.Header); r.total.fields > r.limits.Fields {
 		return nil, r.fail(&LimitError{"Fields", int64(r.limits.Fields)})
 	}
-	r.part = &Part{Header: header, r: r}
-	return r.part, nil
+	r.part = part
+	return part, nil
 }
 
 // Trailing reads what follows the closing delimiter, up to limit octets and whatever one more read brings, and returns
@@ -168,9 +168,9 @@ func (r *Reader) skipBody() error {
 
 // body returns the octets ahead that belong to the current part, or to the preamble: at least n, or fewer and the reason,
 // which is io.EOF where a delimiter follows.
-func (r *Reader) body(n int) ([]byte, error) {
+func (r *Reader) body(n int) (d []byte, err error) {
 	for r.safe < n && !r.found && r.err == nil {
-		d, err := r.src.ahead(max(n, r.seen+1))
+		d, err = r.src.ahead(max(n, r.seen+1))
 		if len(d) > r.seen {
 			r.search(d)
 			r.seen = len(d)
@@ -178,9 +178,10 @@ func (r *Reader) body(n int) ([]byte, error) {
 			r.fail(err)
 		}
 	}
-	d, err := r.src.ahead(r.safe)
-	if err != nil { // a part that is over
-		return nil, err
+	if len(d) < r.safe {
+		if d, err = r.src.ahead(r.safe); err != nil { // a part that is over
+			return nil, err
+		}
 	}
 	d = d[:r.safe]
 	switch {
@@ -230,42 +231,48 @@ func (r *Reader) isDelimiter(d []byte) (is, sure bool) {
 	if len(d) <= len(r.dash) {
 		return false, !bytes.HasPrefix(r.dash, d)
 	}
-	return bytes.HasPrefix(d, r.dash) && endsBoundary(d[len(r.dash)]), true
+	return d[0] == r.dash[0] && bytes.HasPrefix(d, r.dash) && endsBoundary(d[len(r.dash)]), true
 }
 
 // delimiter consumes the delimiter that has been found, with its line unless it is the closing one.
 func (r *Reader) delimiter() (last bool, err error) {
 	n := r.safe + r.eol + len(r.dash)
-	if _, err := r.src.ahead(n); err != nil {
+	d, err := r.src.ahead(n)
+	if err != nil {
 		return false, err
 	}
 	r.src.skip(n)
+	d = d[n:]
 	r.safe, r.seen, r.found = 0, 0, false
 
 	for padding := 0; ; {
-		d, err := r.src.ahead(1)
-		if err != nil {
-			return false, err
+		if len(d) == 0 {
+			if d, err = r.src.ahead(1); err != nil {
+				return false, err
+			}
 		}
-		blanks := len(d) - len(bytes.TrimLeft(d, " \t"))
+		blanks := 0
+		for blanks < len(d) && isBlank(d[blanks]) {
+			blanks++
+		}
 		if padding += blanks; padding > r.limits.HeaderBytes {
 			return false, &LimitError{"HeaderBytes", int64(r.limits.HeaderBytes)}
 		}
 		r.src.skip(blanks)
-		if blanks == len(d) {
+		if d = d[blanks:]; len(d) == 0 {
 			continue
 		}
-		first := d[blanks]
-		if first == '\n' {
+		if d[0] == '\n' {
 			r.src.skip(1)
 			return false, nil
 		}
-		if first != '\r' && (first != '-' || padding > 0) {
+		if d[0] != '\r' && (d[0] != '-' || padding > 0) {
 			return false, ErrDelimiterLine
 		}
-		d, err = r.src.ahead(2)
-		if err != nil {
-			return false, err
+		if len(d) < 2 {
+			if d, err = r.src.ahead(2); err != nil {
+				return false, err
+			}
 		}
 		switch string(d[:2]) {
 		case "\r\n":
@@ -279,55 +286,54 @@ func (r *Reader) delimiter() (last bool, err error) {
 	}
 }
 
-// header reads a part's header block.
-func (r *Reader) header() (Header, error) {
+// header reads a part's header block and appends its fields to h.
+func (r *Reader) header(h Header) (Header, error) {
 	r.block = r.block[:0]
+	var d []byte // what is ahead, as far as it has been looked at
 	for {
-		for n := 1; ; n++ {
-			d, err := r.src.ahead(n)
-			if err != nil {
+		is, sure := r.isDelimiter(d)
+		if !sure {
+			var err error
+			if d, err = r.src.ahead(len(d) + 1); err != nil {
 				return nil, err
 			}
-			is, sure := r.isDelimiter(d)
-			if is { // without an empty line before it
-				r.fresh, r.found, r.eol = false, true, 0
-				return parseHeader(string(r.block), r.limits.Headers)
-			}
-			if sure {
-				break
-			}
-			n = len(d)
+			continue
+		}
+		if is { // without an empty line before it
+			r.fresh, r.found, r.eol = false, true, 0
+			return parseHeader(h, string(r.block), r.limits.Headers)
 		}
 		start := len(r.block)
-		if err := r.headerLine(); err != nil {
+		var err error
+		if d, err = r.headerLine(d); err != nil {
 			return nil, err
 		}
 		switch string(r.block[start:]) {
 		case "\n", "\r\n":
 			r.fresh = true
-			return parseHeader(string(r.block[:start]), r.limits.Headers)
+			return parseHeader(h, string(r.block[:start]), r.limits.Headers)
 		}
 	}
 }
 
-// headerLine appends one line to the header block.
-func (r *Reader) headerLine() error {
+// headerLine moves one line from d, which is ahead, to the header block, and returns what then is ahead.
+func (r *Reader) headerLine(d []byte) (rest []byte, err error) {
 	for {
-		d, err := r.src.ahead(1)
-		if err != nil {
-			return err
+		n := bytes.IndexByte(d, '\n') + 1
+		ends := n > 0
+		if !ends {
+			n = len(d)
 		}
-		lf := bytes.IndexByte(d, '\n')
-		if lf >= 0 {
-			d = d[:lf+1]
+		if len(r.block)+n > r.limits.HeaderBytes {
+			return nil, &LimitError{"HeaderBytes", int64(r.limits.HeaderBytes)}
 		}
-		if len(r.block)+len(d) > r.limits.HeaderBytes {
-			return &LimitError{"HeaderBytes", int64(r.limits.HeaderBytes)}
+		r.block = append(r.block, d[:n]...)
+		r.src.skip(n)
+		if ends {
+			return d[n:], nil
 		}
-		r.block = append(r.block, d...)
-		r.src.skip(len(d))
-		if lf >= 0 {
-			return nil
+		if d, err = r.src.ahead(1); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -336,6 +342,7 @@ func (r *Reader) headerLine() error {
 type Part struct {
 	Header Header
 	r      *Reader
+	few    [2]Field // memory for a Header of few fields
 }
 
 var errPartOver = errors.New("multipart: the part is over: its Reader has gone on")

@@ -30,7 +30,7 @@ func reference(body, boundary string) (parts []string, err error) {
 		} else {
 			text = strings.TrimSuffix(text, "\n")
 		}
-		h, _ := parseHeader(block, 1000)
+		h, _ := parseHeader(nil, block, 1000)
 		written, _ := h.append(nil)
 		parts = append(parts, string(written)+"|"+text)
 		block, text = "", ""

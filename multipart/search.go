@@ -34,9 +34,13 @@ func findDelimiter(d, line []byte) (at int, sure bool) {
 		if d[end] == line[last] && endsBoundary(d[end+1]) && bytes.Equal(d[at:end+1], line) {
 			return at, true
 		}
-		if dense {
-			if lf := bytes.LastIndexByte(d[at+1:end+1], '\n'); lf >= 0 {
-				at += lf
+		if dense { // a loop of its own, for the line feed is near
+			for end > at && d[end] != '\n' {
+				end--
+			}
+			if end > at {
+				at = end
+				continue
 			}
 		}
 		at++
