@@ -168,12 +168,84 @@ func TestPart(t *testing.T) {
 	})
 }
 
+// TestWriteToPassesTheBuffer sees that a part is not copied on its way to a writer, however deep it is nested.
+func TestWriteToPassesTheBuffer(t *testing.T) {
+	content := strings.Repeat("0123456789", 100_000)
+	body := "--b\r\n\r\n--c\r\n\r\n" + content + "\r\n--c--\r\n--b--"
+	r := NewReader(strings.NewReader(body), "b", Limits{})
+	outer, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := outer.Nested("c").Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &ownsWrites{buffer: r.src.(*buffer)}
+	if n, err := inner.WriteTo(own); n != int64(len(content)) || err != nil {
+		t.Fatal(n, err)
+	}
+	if own.copied > 0 || own.writes < len(content)/largeBuffer {
+		t.Errorf("%d of %d writes did not come from the buffer", own.copied, own.writes)
+	}
+}
+
+// ownsWrites counts the writes whose octets are not the buffer's own: slices of one array end in the same capacity.
+type ownsWrites struct {
+	buffer         *buffer
+	writes, copied int
+}
+
+func (o *ownsWrites) Write(b []byte) (int, error) {
+	o.writes++
+	whole, part := o.buffer.data[:cap(o.buffer.data)], b[:cap(b)]
+	if &whole[len(whole)-1] != &part[len(part)-1] {
+		o.copied++
+	}
+	return len(b), nil
+}
+
+// TestWriteToAllocatesNothing sees that a long part takes no more allocations than one of two large buffers.
+func TestWriteToAllocatesNothing(t *testing.T) {
+	block := payloads("b")["random"]
+	allocations := func(size int64) float64 {
+		return testing.AllocsPerRun(10, func() {
+			p, err := NewReader(newEndless("b", block, size), "b", Limits{}).Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := p.WriteTo(discard{}); n != size || err != nil {
+				t.Fatal(n, err)
+			}
+		})
+	}
+	if short, long := allocations(2*largeBuffer), allocations(200*largeBuffer); long != short {
+		t.Errorf("%v allocations for a short part, %v for a long one", short, long)
+	}
+}
+
 type limitedWriter struct {
 	n   int
 	err error
 }
 
 func (w limitedWriter) Write(b []byte) (int, error) { return min(w.n, len(b)), w.err }
+
+// TestCutIsNotTrailing sees that a body that ends too early and one that goes on too long are different errors.
+func TestCutIsNotTrailing(t *testing.T) {
+	cut := NewReader(strings.NewReader("--b\r\n\r\nx\r\n--b"), "b", Limits{})
+	_, err := readParts(cut)
+	if !errors.Is(err, ErrTruncated) || errors.Is(err, ErrTrailing) {
+		t.Errorf("cut: %v", err)
+	}
+	long := NewReader(strings.NewReader("--b\r\n\r\nx\r\n--b--\r\n--b--"), "b", Limits{})
+	if _, err := readParts(long); err != io.EOF {
+		t.Fatal(err)
+	}
+	if err := long.Trailing(100); !errors.Is(err, ErrTrailing) || errors.Is(err, ErrTruncated) {
+		t.Errorf("long: %v", err)
+	}
+}
 
 func TestTrailing(t *testing.T) {
 	lost := errors.New("lost")

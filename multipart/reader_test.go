@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -42,13 +43,30 @@ type inPieces struct {
 
 func (p inPieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.n)]) }
 
+// atRandom returns pieces of 1 to 4096 octets, short ones more often, the same ones every time.
+type atRandom struct {
+	r      io.Reader
+	random *rand.Rand
+}
+
+func inRandomPieces(r io.Reader) io.Reader { return atRandom{r, rand.New(rand.NewPCG(3, 4))} }
+
+func (a atRandom) Read(b []byte) (int, error) {
+	n := 1 + a.random.IntN(1<<a.random.IntN(13))
+	return a.r.Read(b[:min(len(b), n)])
+}
+
 var waysToRead = map[string]func(io.Reader) io.Reader{
 	"whole":        func(r io.Reader) io.Reader { return r },
 	"one octet":    iotest.OneByteReader,
 	"two octets":   func(r io.Reader) io.Reader { return inPieces{r, 2} },
 	"seven octets": func(r io.Reader) io.Reader { return inPieces{r, 7} },
+	"random":       inRandomPieces,
 	"half":         iotest.HalfReader,
 	"data and EOF": iotest.DataErrReader,
+	"data, EOF and one octet": func(r io.Reader) io.Reader {
+		return iotest.DataErrReader(iotest.OneByteReader(r))
+	},
 }
 
 func TestReader(t *testing.T) {
@@ -355,6 +373,7 @@ func TestReaderSweep(t *testing.T) {
 	ways := map[string]func(io.Reader) io.Reader{
 		"whole":  func(r io.Reader) io.Reader { return r },
 		"1460":   func(r io.Reader) io.Reader { return inPieces{r, 1460} },
+		"random": inRandomPieces,
 		"half":   iotest.HalfReader,
 		"EOF":    iotest.DataErrReader,
 		"octets": iotest.OneByteReader,
@@ -395,6 +414,63 @@ func TestReaderSweep(t *testing.T) {
 					if _, err := r.Next(); err != io.EOF {
 						t.Fatal(err)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestReaderLengths reads parts of all lengths around nothing and around one, two and three buffers, in every way.
+func TestReaderLengths(t *testing.T) {
+	random := make([]byte, 3*largeBuffer+2)
+	rand.NewChaCha8([32]byte{8}).Read(random)
+	boundary := Letters(34)
+	for _, size := range []int{smallBuffer, largeBuffer} {
+		for length := range lengthsAround(size) {
+			content := random[:length]
+			var body bytes.Buffer
+			w := NewWriter(&body, boundary)
+			for range 2 { // the second part begins anywhere in a buffer
+				p, err := w.Part(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Write(content)
+			}
+			w.Close()
+			for way, wrap := range waysToRead {
+				t.Run(fmt.Sprintf("%d/%s", length, way), func(t *testing.T) {
+					r := NewReader(wrap(bytes.NewReader(body.Bytes())), boundary, Limits{})
+					p, err := r.Next()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, err := io.ReadAll(struct{ io.Reader }{p}); err != nil || !bytes.Equal(got, content) {
+						t.Errorf("read: %d octets, %v", len(got), err)
+					}
+					if p, err = r.Next(); err != nil {
+						t.Fatal(err)
+					}
+					var same comparer = content
+					if n, err := p.WriteTo(&same); err != nil || n != int64(length) {
+						t.Errorf("written: %d octets, %v", n, err)
+					}
+					if _, err := r.Next(); err != io.EOF {
+						t.Errorf("then %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// lengthsAround yields 0 to 3 times size, and two octets less and more.
+func lengthsAround(size int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for times := range 4 {
+			for d := -2; d <= 2; d++ {
+				if length := times*size + d; length >= 0 && !yield(length) {
+					return
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 )
 
 // TestWriterFraming follows message-and-transport 5.4 line by line.
@@ -204,29 +205,72 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestRoundTripHeaders(t *testing.T) {
-	body := "--b\r\nB: 1\r\nContent-ID : <x>\r\nA:x;\r\n\ty\r\n\r\none\r\n--b\r\ncontent-type:text/xml\r\n\r\n\r\n--b--\r\n"
-	r := NewReader(strings.NewReader(body), "b", Limits{})
-	var copied strings.Builder
-	w := NewWriter(&copied, "b")
+// copyParts writes what r reads, and opens what is multipart.
+func copyParts(w *Writer, r *Reader) error {
 	for {
 		p, err := r.Next()
 		if err == io.EOF {
-			break
+			return w.Close()
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
+		}
+		if c, _ := ParseContentType(p.Header.Get("Content-Type")); strings.HasPrefix(c.Type, "multipart/") {
+			boundary, _ := c.Param("boundary")
+			inner, err := w.Nested(p.Header, boundary)
+			if err != nil {
+				return err
+			}
+			if err := copyParts(inner, p.Nested(boundary)); err != nil {
+				return err
+			}
+			continue
 		}
 		out, err := w.Part(p.Header)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		if _, err := io.Copy(out, p); err != nil {
-			t.Fatal(err)
+		if _, err := p.WriteTo(out); err != nil {
+			return err
 		}
 	}
-	if err := w.Close(); err != nil || copied.String() != body {
-		t.Errorf("%q, %v", copied.String(), err)
+}
+
+// TestRoundTrip writes what was read, to the same octets.
+func TestRoundTrip(t *testing.T) {
+	tests := []struct{ name, body string }{
+		{"order, spelling, padding and folding of fields", "--b\r\nB: 1\r\nContent-ID : <x>\r\nA:x;\r\n\ty\r\n\r\none\r\n--b\r\ncontent-type:text/xml\r\n\r\n\r\n--b--\r\n"},
+		{"a field twice", "--b\r\nA: 1\r\na: 2\r\nA: 1\r\n\r\nx\r\n--b--\r\n"},
+		{"blanks before and behind a value", "--b\r\nA:  \t 1 \t \r\nB:\r\n\r\nx\r\n--b--\r\n"},
+		{"octets above ASCII", "--b\r\nA: f\xfcr \xc3\xa4\r\n\r\n\x00\xff\r\n--b--\r\n"},
+		{"no header", "--b\r\n\r\nx\r\n--b--\r\n"},
+		{"line ends in parts", "--b\r\n\r\n\r\n\n\r\r\n\r\n--b\r\n\r\n\n\r\n--b--\r\n"},
+		{"imitated delimiters", "--b\r\n\r\n--bb\r\n--\r\n---b\r\n --b--\r\n--b--\r\n"},
+		{"no parts", "--b--\r\n"},
+		{"nested", "--b\r\nA: 1\r\n\r\nx\r\n--b\r\ncontent-type: multipart/mixed; boundary=c\r\n\r\n\r\n--c\r\nA: 1\r\n\r\none\r\n--c\r\n\r\n\r\n--c--\r\n\r\n--b\r\n\r\ny\r\n--b--\r\n"},
+	}
+	for _, tt := range tests {
+		for way, wrap := range waysToRead {
+			t.Run(tt.name+"/"+way, func(t *testing.T) {
+				var written strings.Builder
+				err := copyParts(NewWriter(&written, "b"), NewReader(wrap(strings.NewReader(tt.body)), "b", Limits{}))
+				if err != nil || written.String() != tt.body {
+					t.Errorf("%q, %v", written.String(), err)
+				}
+			})
+		}
+	}
+}
+
+// TestLettersAreCryptographic sees where letters come from: with the source of crypto/rand they repeat.
+func TestLettersAreCryptographic(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 1)
+	first := Letters(30)
+	cryptotest.SetGlobalRandom(t, 2)
+	other := Letters(30)
+	cryptotest.SetGlobalRandom(t, 1)
+	if again := Letters(30); again != first || other == first {
+		t.Errorf("%q, with another seed %q, with the first %q", first, other, again)
 	}
 }
 
