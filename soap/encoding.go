@@ -212,11 +212,11 @@ func (d *document) feed(p []byte) error {
 }
 
 // together returns how many octets of p surely are of the charset that is known so far: those of an XML declaration,
-// whose end may change the charset, or one.
+// whose end may change it, or one.
 func (d *document) together(p []byte) int {
 	if d.state == inDeclaration && d.charset == utf8Charset {
-		if end := bytes.IndexByte(p, '>'); end > 0 {
-			return end
+		if end := bytes.IndexByte(p, '>'); end >= 0 {
+			return end + 1
 		}
 	}
 	return 1

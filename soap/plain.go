@@ -4,7 +4,8 @@ package soap
 
 // Most tags lie wholly in a piece and are plain: visible ASCII and spaces in their attributes, no references, nothing
 // near a limit. plainTag takes them at once; all others, and all that are wrong, are left to scan, which tells the octet
-// that shows it.
+// that shows it. An element that nobody hears of, without attributes and with nothing but text inside, is not even put
+// on the stack.
 
 // plainTag scans the tag whose < is p[i], and returns the index behind it; i if it is not plain: nothing is done then.
 func (s *scanner) plainTag(p []byte, i int) (int, error) {
@@ -34,8 +35,20 @@ func (s *scanner) plainTag(p []byte, i int) (int, error) {
 	}
 	at++
 
-	s.rooted = true
 	name, prefix := p[i+1:end], p[i+1:max(i+1, local-1)]
+	if len(s.attributes) == 0 && s.rooted && len(s.stack) >= s.watch {
+		if len(prefix) > 0 && s.find(prefix) == unbound {
+			return i, nil
+		}
+		if closed {
+			return at, nil
+		}
+		if end := leafEnd(p, at, name); end > 0 {
+			return end, nil
+		}
+	}
+
+	s.rooted = true
 	e := s.push()
 	s.names = append(s.names, name...)
 	e.local, e.end = e.name+local-(i+1), len(s.names)
@@ -57,6 +70,18 @@ func (s *scanner) plainTag(p []byte, i int) (int, error) {
 	}
 	s.content()
 	return at, nil
+}
+
+// leafEnd returns the index behind the end tag of an element that nobody hears of, whose start tag ends before p[i], if
+// nothing but a little plain text stands between; else 0.
+func leafEnd(p []byte, i int, name []byte) int {
+	const little = 64
+	i += plain(p[i:min(len(p), i+little)]) + len("</")
+	end := i + len(name)
+	if end >= len(p) || p[i-2] != '<' || p[i-1] != '/' || p[end] != '>' || string(p[i:end]) != string(name) {
+		return 0
+	}
+	return end + 1
 }
 
 // plainEnd is plainTag for an end tag.

@@ -355,20 +355,16 @@ func (s *scanner) target(i int, c byte) error {
 
 // parseDeclaration reads what stands between "<?xml" and ">", and returns the encoding it names, or says what is wrong.
 func parseDeclaration(declaration []byte) (encoding, why string) {
-	const blanks = " \t\r\n"
-	if string(declaration) == utf8Declaration[len("<?xml"):len(utf8Declaration)-len(">")] {
-		return utf8Charset.name, ""
-	}
 	d, ended := strings.CutSuffix(string(declaration), "?")
 	next := func(name string) (value string, ok bool) {
-		rest := strings.TrimLeft(d, blanks)
+		rest := unspaced(d)
 		spaced := len(rest) < len(d)
 		rest, ok = strings.CutPrefix(rest, name)
 		if !ok || !spaced {
 			return "", false
 		}
-		rest, ok = strings.CutPrefix(strings.TrimLeft(rest, blanks), "=")
-		if rest = strings.TrimLeft(rest, blanks); !ok || rest == "" || rest[0] != '"' && rest[0] != '\'' {
+		rest, ok = strings.CutPrefix(unspaced(rest), "=")
+		if rest = unspaced(rest); !ok || rest == "" || rest[0] != '"' && rest[0] != '\'' {
 			return "", false
 		}
 		if value, rest, ok = strings.Cut(rest[1:], rest[:1]); ok {
@@ -384,10 +380,18 @@ func parseDeclaration(declaration []byte) (encoding, why string) {
 		return "", "names an impossible encoding"
 	}
 	standalone, alone := next("standalone")
-	if alone && standalone != "yes" && standalone != "no" || strings.Trim(d, blanks) != "" || !ended {
+	if alone && standalone != "yes" && standalone != "no" || unspaced(d) != "" || !ended {
 		return "", `is badly written; it is <?xml version="1.0" encoding="UTF-8"?>`
 	}
 	return encoding, ""
+}
+
+// unspaced returns what follows the white space at the start of d.
+func unspaced(d string) string {
+	for d != "" && classes[d[0]]&isSpace != 0 {
+		d = d[1:]
+	}
+	return d
 }
 
 func legalEncoding(name string) bool {
