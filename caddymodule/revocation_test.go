@@ -344,48 +344,48 @@ func TestUnregisteredByReload(t *testing.T) {
 // TestUnregisteredSession: whose certificate is not registered any more does not come in by a TLS session of before. (Caddy
 // resumes none on a site that wants certificates; if it did, the verifier would be asked.)
 func TestUnregisteredSession(t *testing.T) {
+	p := newPair(t, "trust static {dir}/ss1.xml", "trust globalconf {dir}/ss2")
+	parameters := responding(p)
+	p.write("ss1.xml", parameters)
+	p.globalConf("ss2", parameters)
+	p.run()
+	key, err := p.authority.AuthKey(t.Context(), sendingID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knocks := make(map[string]func() error)
 	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
-		t.Run(name, func(t *testing.T) {
-			p := newPair(t, "trust static {dir}/ss1.xml", "trust globalconf {dir}/ss2")
-			parameters := responding(p)
-			p.write("ss1.xml", parameters)
-			p.globalConf("ss2", parameters)
-			p.run()
-			key, err := p.authority.AuthKey(t.Context(), sendingID)
+		config := &tls.Config{
+			MaxVersion: version, Certificates: []tls.Certificate{*key}, ServerName: "ss2", ClientSessionCache: tls.NewLRUClientSessionCache(1),
+			InsecureSkipVerify: true, // the test knows whom it calls
+		}
+		knocks[name] = func() error { // makes a connection and asks something over it
+			conn, err := tls.Dial("tcp", "127.0.0.1:"+p.places["peer"], config)
 			if err != nil {
-				t.Fatal(err)
-			}
-			config := &tls.Config{
-				MaxVersion: version, Certificates: []tls.Certificate{*key}, ServerName: "ss2", ClientSessionCache: tls.NewLRUClientSessionCache(1),
-				InsecureSkipVerify: true, // the test knows whom it calls
-			}
-			// knock makes a connection and asks something over it.
-			knock := func() error {
-				conn, err := tls.Dial("tcp", "127.0.0.1:"+p.places["peer"], config)
-				if err != nil {
-					return err
-				}
-				defer conn.Close()
-				if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: ss2\r\nConnection: close\r\n\r\n"); err != nil {
-					return err
-				}
-				_, err = http.ReadResponse(bufio.NewReader(conn), nil)
 				return err
 			}
-			for range 2 {
-				if err := knock(); err != nil {
-					t.Fatal(err)
-				}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: ss2\r\nConnection: close\r\n\r\n"); err != nil {
+				return err
 			}
-			p.globalConf("ss2", without(parameters, sendingID))
-			eventually(t, "it is refused", func() bool {
-				err := knock()
-				var op *net.OpError
-				if err != nil && (!errors.As(err, &op) || op.Op != "remote error") {
-					t.Fatalf("refused otherwise: %v", err)
-				}
-				return err != nil
-			})
+			_, err = http.ReadResponse(bufio.NewReader(conn), nil)
+			return err
+		}
+		for range 2 {
+			if err := knocks[name](); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+	}
+	p.globalConf("ss2", without(parameters, sendingID))
+	for name, knock := range knocks {
+		eventually(t, name+" is refused", func() bool {
+			err := knock()
+			var op *net.OpError
+			if err != nil && (!errors.As(err, &op) || op.Op != "remote error") {
+				t.Fatalf("%s is refused otherwise: %v", name, err)
+			}
+			return err != nil
 		})
 	}
 }
