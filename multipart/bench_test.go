@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	stdmultipart "mime/multipart"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -72,7 +74,9 @@ func payloads(boundary string) map[string][]byte {
 func BenchmarkPart(b *testing.B) {
 	boundary := "xtop" + Letters(30)
 	const size = 64 << 20
-	for name, block := range payloads(boundary) {
+	blocks := payloads(boundary)
+	for _, name := range slices.Sorted(maps.Keys(blocks)) {
+		block := blocks[name]
 		std := func(buf []byte) func(b *testing.B) {
 			return func(b *testing.B) {
 				b.SetBytes(size)
@@ -152,11 +156,11 @@ func BenchmarkPart(b *testing.B) {
 			}
 		})
 	}
-	b.Run("file", func(b *testing.B) { benchmarkFile(b, boundary, payloads(boundary)["random"], size) })
+	b.Run("file", func(b *testing.B) { benchmarkFile(b, boundary, blocks["random"], size) })
 	b.Run("source", func(b *testing.B) {
 		b.SetBytes(size)
 		buf := make([]byte, 64<<10)
-		block := payloads(boundary)["random"]
+		block := blocks["random"]
 		for b.Loop() {
 			e := newEndless(boundary, block, size)
 			for {

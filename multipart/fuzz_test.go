@@ -3,6 +3,7 @@
 package multipart
 
 import (
+	"errors"
 	"io"
 	"mime"
 	stdmultipart "mime/multipart"
@@ -12,7 +13,7 @@ import (
 	"testing/iotest"
 )
 
-// FuzzReader reads a body in three ways, which must agree, and compares with mime/multipart where that accepts the body too.
+// FuzzReader reads a body in four ways, which must agree, and compares with mime/multipart where that accepts the body too.
 func FuzzReader(f *testing.F) {
 	f.Add("--b\r\nA: 1\r\n\r\nx\r\n--b\r\nB: 2\r\n\r\n\r\n--b--\r\n", "b", 3)
 	f.Add("p\n--b \nA: 1;\n 2\n\nx\r\n--bb\n--b\n\n--b--junk", "b", 1)
@@ -31,6 +32,14 @@ func FuzzReader(f *testing.F) {
 		one, errOne := readParts(NewReader(iotest.DataErrReader(iotest.OneByteReader(strings.NewReader(body))), boundary, limits))
 		if !slices.Equal(parts, one) || err.Error() != errOne.Error() {
 			t.Fatalf("whole: %q, %v; octet by octet: %q, %v", parts, err, one, errOne)
+		}
+		if over := (*LimitError)(nil); len(body) < smallBuffer-2 && !errors.As(err, &over) {
+			before := smallBuffer - 2 - (piece&0xffff)%(len(body)+1) // so the first buffer ends inside the body
+			limits.Preamble += smallBuffer
+			edge, errEdge := readParts(NewReader(strings.NewReader(strings.Repeat("x", before)+"\r\n"+body), boundary, limits))
+			if !slices.Equal(parts, edge) || err.Error() != errEdge.Error() {
+				t.Fatalf("at the start: %q, %v; over the edge of a buffer: %q, %v", parts, err, edge, errEdge)
+			}
 		}
 		if err != io.EOF {
 			return
