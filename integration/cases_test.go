@@ -37,16 +37,17 @@ type field struct {
 	*octetService
 	address string // for information systems
 
-	mu   sync.Mutex
-	n    int
-	sent map[string][][]byte // digests of the parts of delivered requests, by message id
+	mu      sync.Mutex
+	n       int
+	sent    map[string][][]byte // digests of the parts of delivered requests, by message id
+	refused map[string]bool     // message ids of requests that were the information system's mistake
 }
 
 // newField starts the servers. At the end of the test nothing may lie in their spools, and the evidence of both must
 // name the same parts of everything that was delivered.
 func newField(t *testing.T) *field {
 	t.Helper()
-	f := &field{octetService: newOctetService(t), sent: make(map[string][][]byte)}
+	f := &field{octetService: newOctetService(t), sent: make(map[string][][]byte), refused: make(map[string]bool)}
 	config := strings.ReplaceAll(readExample(t), "to http://127.0.0.1:9000", "to http://"+f.octetService.address())
 	config = strings.ReplaceAll(config, "reverse_proxy 127.0.0.1:9000", "reverse_proxy "+f.octetService.address())
 	e := freePorts(t, config)
@@ -86,6 +87,9 @@ func (f *field) checkEvidence(t *testing.T) {
 		for record, err := range store.Find(context.Background(), evidence.Query{}) {
 			if err != nil {
 				t.Fatal(err)
+			}
+			if f.refused[record.MessageID] {
+				t.Errorf("%s keeps message %s, which was refused", name, record.MessageID)
 			}
 			want, ok := f.sent[record.MessageID]
 			if !ok || record.Response {
@@ -460,6 +464,9 @@ func (f *field) judge(t *testing.T, c fieldCase, id, asked string, got reply) {
 		}
 		if len(calls) != 0 {
 			t.Error("the service was called")
+		}
+		if strings.HasPrefix(c.code, "client.") {
+			f.refused[id] = true
 		}
 		return
 	}
