@@ -10,11 +10,19 @@ import (
 	"strings"
 )
 
+// maxCanonical is how many octets a canonical form may have. The exclusive form repeats the namespace of a prefix for every
+// element that uses it, so that a short document may have a very long one.
+const maxCanonical = 8 << 20
+
+// chunk is about how many octets are written at once.
+const chunk = 32 << 10
+
 // Canonicalize writes the canonical form of the element and all below it, as a subtree of its document: the inclusive
 // form brings along the namespace declarations in scope and the inherited xml: attributes, the exclusive form the
-// declarations it uses. prefixes is the exclusive form's InclusiveNamespaces PrefixList, with "#default" for none.
+// declarations it uses. prefixes is the exclusive form's InclusiveNamespaces PrefixList, with "#default" for none. A form of
+// more than 8 MiB is an error.
 func (e *Element) Canonicalize(w io.Writer, algorithm string, prefixes ...string) error {
-	c := canonicalizer{out: make([]byte, 0, 2<<10), rendered: newScope()}
+	c := canonicalizer{to: w, out: make([]byte, 0, 2<<10), rendered: newScope()}
 	switch {
 	case algorithm == Inclusive && len(prefixes) == 0:
 	case algorithm == Exclusive:
@@ -32,12 +40,15 @@ func (e *Element) Canonicalize(w io.Writer, algorithm string, prefixes ...string
 		c.listed[p] = true
 	}
 	c.element(e, true)
-	_, err := w.Write(c.out)
-	return err
+	c.flush()
+	return c.err
 }
 
 type canonicalizer struct {
-	out       []byte
+	to        io.Writer
+	out       []byte // that is not yet written
+	written   int
+	err       error
 	exclusive bool
 	listed    map[string]bool // prefixes that the exclusive form treats inclusively
 	rendered  scope           // what the ancestors in the output have declared
@@ -45,7 +56,25 @@ type canonicalizer struct {
 	attrs     []Attr          // of the current element; reused
 }
 
+// flush writes what is there.
+func (c *canonicalizer) flush() {
+	c.written += len(c.out)
+	if c.err == nil && c.written > maxCanonical {
+		c.err = fmt.Errorf("canonicalising: more than %d octets", maxCanonical)
+	}
+	if c.err == nil {
+		_, c.err = c.to.Write(c.out)
+	}
+	c.out = c.out[:0]
+}
+
 func (c *canonicalizer) element(e *Element, apex bool) {
+	if len(c.out) >= chunk {
+		c.flush()
+	}
+	if c.err != nil {
+		return
+	}
 	mark := c.rendered.mark()
 	c.out = append(c.out, '<')
 	c.name(e.Prefix, e.Local)
@@ -172,6 +201,9 @@ func (c *canonicalizer) text(s string) {
 			c.out = append(c.out, "&#xD;"...)
 		}
 		s = s[i+1:]
+		if len(c.out) >= chunk {
+			c.flush()
+		}
 	}
 }
 
@@ -199,6 +231,9 @@ func (c *canonicalizer) value(s string) {
 			c.out = append(c.out, "&#xD;"...)
 		}
 		s = s[i+1:]
+		if len(c.out) >= chunk {
+			c.flush()
+		}
 	}
 	c.out = append(c.out, s...)
 	c.out = append(c.out, '"')

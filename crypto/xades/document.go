@@ -20,6 +20,10 @@ var limits = c14n.Limits{Size: 2 << 20, Depth: 32, Attributes: 32, Nodes: 50000}
 // maxExtra is how many certificates may come along between the signer's and its root. Honest ones are one or two.
 const maxExtra = 16
 
+// maxCertificate is how many octets a certificate may have. Honest ones have one or two thousand; reading one costs forty
+// times its size.
+const maxCertificate = 16 << 10
+
 // document is a signature document that has the structure of section 3 and 7.5. Nothing in it has been verified.
 type document struct {
 	signedInfo *c14n.Element
@@ -216,11 +220,20 @@ func (r *reader) keyInfo(e *c14n.Element) {
 	data := r.Open(info.One(dsSpace, "X509Data"))
 	info.End()
 	for i, e := range data.Many(dsSpace, "X509Certificate") {
-		if der := r.Base64(e); i == 0 {
+		if der := r.x509(e); i == 0 {
 			r.certificate = der
 		}
 	}
 	data.End()
+}
+
+// x509 reads a certificate, which nobody has parsed.
+func (r *reader) x509(e *c14n.Element, attrs ...string) []byte {
+	der := r.Base64(e, attrs...)
+	if len(der) > maxCertificate {
+		r.Failf("a certificate of more than %d octets", maxCertificate)
+	}
+	return der
 }
 
 func (r *reader) qualifying(e *c14n.Element, signatureID string) {
@@ -311,7 +324,7 @@ func (r *reader) unsigned(e *c14n.Element) {
 func (r *reader) extraCertificates(values, refs *c14n.Element) {
 	children := r.Open(values, "Id")
 	for _, e := range children.Many(xadesSpace, "EncapsulatedX509Certificate") {
-		r.extra = append(r.extra, extraCertificate{id: r.Attribute(e, "Id"), der: r.Base64(e, "Id", "Encoding")})
+		r.extra = append(r.extra, extraCertificate{id: r.Attribute(e, "Id"), der: r.x509(e, "Id", "Encoding")})
 	}
 	children.End()
 	if len(r.extra) > maxExtra {

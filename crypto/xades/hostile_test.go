@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/c14n"
 )
 
 // hostile is a signature document that nobody honest sends, and how it is refused.
@@ -44,6 +45,9 @@ func hostiles(t testing.TB) []hostile {
 	for i := range 10000 {
 		fmt.Fprintf(&short, `<ds:Reference URI="/attachment%d"><ds:DigestMethod Algorithm="%s"/><ds:DigestValue>AAAA</ds:DigestValue></ds:Reference>`, i+1, crypto.SHA256.URI())
 	}
+	// The exclusive form names the namespace again for each element.
+	repeating := strings.Replace(string(fill(policy, "<x:a/>", 40000)), " xmlns:asic=", ` xmlns:x="urn:`+strings.Repeat("x", 1<<20)+`" xmlns:asic=`, 1)
+	repeating = strings.Replace(repeating, `URI="#signed-properties">`, `URI="#signed-properties"><ds:Transforms><ds:Transform Algorithm="`+c14n.Exclusive+`"/></ds:Transforms>`, 1)
 	return []hostile{
 		{"64 MiB of blanks", append(bytes.Clone(sig.XML), bytes.Repeat([]byte(" "), 64<<20)...), invalidXML},
 		{"64 MiB of base64 for the value", fill(value, "AAAA", 16<<20), invalidXML},
@@ -62,11 +66,14 @@ func hostiles(t testing.TB) []hostile {
 		{"namespaces", filled(object, `<a xmlns="u:1" xmlns:b="u:2" xmlns:c="u:3" xmlns:d="u:4"/>`), invalidXML},
 		{"pieces of text", filled(policy, "<![CDATA[]]>"), invalidXML},
 		{"references to characters", filled(policy, "&#65;"), invalidSignature},
+		{"namespace that the canonical form repeats", resign(t, s, repeating), malformed},
+		{"text that grows in the canonical form", filled(policy, ">"), invalidSignature},
 		{"10,000 references", []byte(change(t, sig.XML, "</ds:SignedInfo>", references.String()+"</ds:SignedInfo>")), invalidXML},
 		{"10,000 short references", []byte(change(t, sig.XML, "</ds:SignedInfo>", short.String()+"</ds:SignedInfo>")), invalidXML},
 		{"as many references as go", []byte(change(t, sig.XML, "</ds:SignedInfo>", short.String()[:5500*strings.Index(short.String(), "<ds:Reference URI=\"/attachment2\"")]+"</ds:SignedInfo>")), invalidXML},
 		{"Ids", filled(object, `<a Id=""/>`), invalidXML},
 		{"certificate of all names that fit", of(absurd(t, alternatives(t, 2, 300000))), malformed},
+		{"certificate of all addresses that fit", of(absurd(t, alternatives(t, 6, 300000))), malformed},
 		{"certificate of very many extensions", of(absurd(t, extensions(60000)...)), malformed},
 		{"certificate of one long extension", of(absurd(t, pkix.Extension{Id: private, Value: make([]byte, 1<<20)})), malformed},
 		{"certificate that constrains very many names", of(absurd(t, constraints(t, 60000))), malformed},

@@ -122,7 +122,7 @@ func fitToSign(der []byte) (*x509.Certificate, error) {
 func (v *Verifier) verifyValue(d *document, cert *x509.Certificate) error {
 	sum, err := canonicalDigest(d.signedInfo, &d.form, d.method.digest)
 	if err != nil {
-		return &Error{internalError, err}
+		return &Error{malformed, err}
 	}
 	_, err = v.values.Get(func() (any, error) {
 		return nil, d.method.verify(cert.PublicKey, sum, d.value)
@@ -146,7 +146,7 @@ func (d *document) verifyReferences(hashChainResult []byte, partSum func(*refere
 			sum = ref.digest.Sum(hashChainResult)
 		default:
 			if sum, err = canonicalDigest(d.properties, ref.transform, ref.digest); err != nil {
-				err = &Error{internalError, err}
+				err = &Error{malformed, err}
 			}
 		}
 		if err != nil {
