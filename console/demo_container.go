@@ -68,6 +68,8 @@ func (x *exchange) exportAndVerify(ctx context.Context, p *pair, o *verifyOption
 		}
 		if r.Signature.Form() == crypto.Chain {
 			c.Attachments = nil // the hash chain has their digests
+		} else if err := x.complete(c); err != nil {
+			return err
 		}
 		file := filepath.Join(p.containers(), asice.FileName(r.MessageID, r.Response, r.Number))
 		if err := create(file, func(w io.Writer) error { return write(w, c) }); err != nil {
@@ -83,6 +85,20 @@ func (x *exchange) exportAndVerify(ctx context.Context, p *pair, o *verifyOption
 		x.containers = append(x.containers, f)
 		return nil
 	})
+}
+
+// complete gives a container the attachments that were too large to be kept, as "evidence export --attachment" does.
+func (x *exchange) complete(c *asice.Container) error {
+	for i, f := range x.files {
+		if c.Attachments[i+1] != nil {
+			continue
+		}
+		err := c.Attach(i+1, func() (io.ReadCloser, error) { return io.NopCloser(newGenerated(f.name, f.size)), nil })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printContainers says where the containers are, what each proves, and how to see it again.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/evidence"
 )
 
@@ -65,7 +64,7 @@ func (x *exchange) checkRecord(r *evidence.Record) error {
 	}
 	for i, f := range x.files {
 		p := r.Parts[1+i]
-		if p.Size != f.size || p.Digest == crypto.SHA512 && !bytes.Equal(p.Sum, f.sum) {
+		if p.Size != f.size || !bytes.Equal(p.Sum, f.sumOf(p.Digest)) {
 			return fmt.Errorf("%s is not the attachment that was sent", p.Name)
 		}
 	}

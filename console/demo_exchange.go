@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/multipart"
 	"github.com/caddy-fairway/fairway/soap"
@@ -72,7 +73,8 @@ func script(large int64) []*exchange {
 type generated struct {
 	name string
 	size int64
-	sum  []byte // SHA-512, once it has been read to its end
+	sum  []byte                   // SHA-512, once it has been read to its end
+	sums map[crypto.Digest][]byte // others, once they were asked for
 }
 
 func generate(sizes ...int64) []*generated {
@@ -81,6 +83,22 @@ func generate(sizes ...int64) []*generated {
 		files[i] = &generated{name: fmt.Sprintf("file%d", i+1), size: n}
 	}
 	return files
+}
+
+// sumOf returns a digest of what the attachment is.
+func (g *generated) sumOf(digest crypto.Digest) []byte {
+	if digest == crypto.SHA512 {
+		return g.sum
+	}
+	if g.sums[digest] == nil {
+		h := digest.New()
+		io.Copy(h, newGenerated(g.name, g.size))
+		if g.sums == nil {
+			g.sums = make(map[crypto.Digest][]byte)
+		}
+		g.sums[digest] = h.Sum(nil)
+	}
+	return g.sums[digest]
 }
 
 // newGenerated returns the octets of an attachment of that name and size.

@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^SwA, 3 attachments +4 .*direct +ss2 \(request\), ss1 \(response\) +as expected$`,
 		`(?m)^SwA, 40 attachments +41 .*chain +ss2 \(request\), ss1 \(response\) +as expected$`,
-		`(?m)^SwA, one large attachment +2 +12,58\d,\d\d\d .*chain`,
+		`(?m)^SwA, one large attachment +2 +12,58\d,\d\d\d .*direct`,
 		`(?m)^  \S+/containers/demo-\S+-request-\w+\.asice: request, signed by member DEV/GOV/1111, time-stamped 20\S+ \S+ UTC$`,
 		`(?m)^  \S+/containers/demo-\S+-response-\w+\.asice: response, signed by member DEV/GOV/0000, time-stamped 20\S+ \S+ UTC$`,
 		`(?m)^  \S+ xroad verify \S+/containers --trust \S+/trust.xml$`,

@@ -23,6 +23,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		line:    newLine(w, r),
 		outcome: Outcome{Role: "receive", RequestID: wire.CheckRequestID(r.Header.Get(wire.HeaderRequestID))},
 	}
+	w.Header().Set(wire.HeaderFairway, wire.FairwayDigest.String())
 	err := x.exchange(r, next)
 	if err != nil {
 		fault := wire.Fault(err, x.outcome.RequestID)
@@ -58,7 +59,9 @@ type receiving struct {
 	limit   int64         // octets of the request, once its header is known; 0 is none
 	encoder *wire.Encoder // of the response, once it has been begun
 	peer    ident.Server
-	version string // the peer's x-proxy-version
+	version string        // the peer's x-proxy-version
+	akin    bool          // the peer is a Fairway
+	digest  crypto.Digest // of the request's parts
 	repanic *panicked
 }
 
@@ -69,7 +72,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	if err != nil {
 		return wire.At(here, err)
 	}
-	decoder := wire.Decoder{Place: here, Digest: crypto.SHA512, Spool: s.Spool}
+	decoder := wire.Decoder{Place: here, Digest: x.digest, Spool: s.Spool}
 	message, err := decoder.Decode(r.Context(), wire.Incoming{
 		ContentType: r.Header.Get("Content-Type"),
 		Original:    r.Header.Get(wire.HeaderOriginalContentType),
@@ -112,12 +115,13 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 	if _, err := contentType(r.Header); err != nil {
 		return "", err
 	}
-	if err := single(r.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion, wire.HeaderMessageType, wire.HeaderRequestID); err != nil {
+	if err := single(r.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion, wire.HeaderMessageType, wire.HeaderRequestID, wire.HeaderFairway); err != nil {
 		return "", err
 	}
-	if digest := r.Header.Get(wire.HeaderHashAlgorithm); digest != crypto.SHA512.String() {
-		return "", wire.Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", digest)
+	if x.digest, err = wire.DigestOf(r.Header); err != nil {
+		return "", err
 	}
+	x.akin = wire.IsFairway(r.Header)
 	x.version = r.Header.Get(wire.HeaderProxyVersion)
 	return wire.SOAPAction(r.Header, wire.HeaderOriginalSOAPAction)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/multipart"
 	"github.com/caddy-fairway/fairway/wire"
 )
@@ -40,9 +39,10 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 		return wire.At(next, err)
 	}
 	h := x.line.w.Header()
-	x.encoder = wire.NewEncoder(x.line.w, crypto.SHA512)
+	digest := digestFor(x.akin)
+	x.encoder = wire.NewEncoder(x.line.w, digest)
 	h.Set("Content-Type", x.encoder.ContentType())
-	h.Set(wire.HeaderHashAlgorithm, crypto.SHA512.String())
+	h.Set(wire.HeaderHashAlgorithm, digest.String())
 	h.Set(wire.HeaderOriginalContentType, kind)
 	x.line.answer(http.StatusOK)
 	if original.Envelope.Fault {
@@ -53,10 +53,10 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 		server: x.server,
 		signer: m.Header.Service.Client,
 		record: x.server.record(&x.outcome, header, true),
-		peer:   x.peer, version: x.version,
+		peer:   x.peer, version: x.version, akin: x.akin,
 	}
 	original.Header = original.HeaderInUTF8()
-	_, err = w.send(ctx, x.encoder, original, original.Envelope.WithRequestHash(m.Parts[0].Sum), true)
+	_, err = w.send(ctx, x.encoder, original, original.Envelope.WithRequestHash(m.RequestHash), true)
 	return wire.At(next, err) // what is not placed yet comes from reading the service's answer
 }
 

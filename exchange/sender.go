@@ -106,20 +106,22 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 	if err := x.prepare(req.Context(), original); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
+	x.upload.header = http.Header{
+		"Content-Type":                 {x.upload.encoder.ContentType()},
+		wire.HeaderFairway:             {wire.FairwayDigest.String()},
+		wire.HeaderProxyVersion:        {wire.ProxyVersion},
+		wire.HeaderOriginalContentType: {kind},
+		wire.HeaderOriginalSOAPAction:  {action},
+		wire.HeaderRequestID:           {x.outcome.RequestID},
+		"User-Agent":                   {""},
+	}
 	response, server, err := s.Peers.Post(req.Context(), peer.Request{
 		Provider: header.Service.Client,
 		Server:   header.SecurityServer,
-		Header: http.Header{
-			"Content-Type":                 {x.upload.encoder.ContentType()},
-			wire.HeaderHashAlgorithm:       {crypto.SHA512.String()},
-			wire.HeaderProxyVersion:        {wire.ProxyVersion},
-			wire.HeaderOriginalContentType: {kind},
-			wire.HeaderOriginalSOAPAction:  {action},
-			wire.HeaderRequestID:           {x.outcome.RequestID},
-			"User-Agent":                   {""},
-		},
-		Body:   x.upload,
-		Judged: x.upload.goesTo,
+		Header:   x.upload.header,
+		Body:     x.upload,
+		Judged:   x.upload.goesTo,
+		Akin:     wire.IsFairway,
 	})
 	if server != (ident.Server{}) {
 		x.outcome.Peer = server.String()
@@ -156,22 +158,18 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	}
 	kind, err := contentType(response.Header)
 	if err == nil {
-		err = single(response.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType)
+		err = single(response.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderFairway)
 	}
 	if err != nil {
 		return nil, wire.At(next, err)
 	}
-	decoder := wire.Decoder{Place: wire.AtSender, Digest: crypto.SHA512, Spool: s.Spool}
+	digest, unknown := wire.DigestOf(response.Header)
+	decoder := wire.Decoder{Place: wire.AtSender, Digest: digest, Spool: s.Spool}
 	message, err := decoder.Decode(ctx, wire.Incoming{
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
 		Body:        response.Body,
-	}, func(*wire.Message) error {
-		if announced := response.Header.Get(wire.HeaderHashAlgorithm); announced != crypto.SHA512.String() {
-			return wire.Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", announced)
-		}
-		return nil
-	})
+	}, func(*wire.Message) error { return unknown })
 	if err != nil {
 		if own := x.upload.failed(); own != nil {
 			err = own
@@ -212,7 +210,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 	if err := soap.Consistent(request, &m.Header); err != nil {
 		return nil, err // with service_failed
 	}
-	if err := answers(&m.Header, sent[0].Sum); err != nil {
+	if err := answers(&m.Header, x.upload.encoder.RequestHash()); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
 	record := s.record(&x.outcome, &m.Header, true)
@@ -237,7 +235,7 @@ func told(m *wire.Message) error {
 	return errors.New(m.FaultString)
 }
 
-// answers compares the requestHash of a response with the digest of the request's envelope.
+// answers compares the requestHash of a response with that of the request.
 func answers(response *soap.Header, request []byte) error {
 	want := base64.StdEncoding.EncodeToString(request)
 	if response.RequestHash == nil {

@@ -59,9 +59,9 @@ func (s *SecurityServer) authChain() []*x509.Certificate {
 }
 
 // form chooses the form of a signature (architecture, decision 1; signature-and-evidence 2): direct, so that every name
-// is inside SignedInfo, unless the peer could not read it or would try to log what is too long for it.
-func (s *SecurityServer) form(to ident.Server, version string, parts []wire.Part) crypto.Form {
-	rule, ok := s.Local.Peers[to]
+// is inside SignedInfo, unless the peer could not read it or would try to log what is too long for it, as X-Road does.
+func (s *SecurityServer) form(w *wrapping, parts []wire.Part) crypto.Form {
+	rule, ok := s.Local.Peers[w.peer]
 	if !ok {
 		rule = s.Local.Peers[ident.Server{}]
 	}
@@ -73,11 +73,11 @@ func (s *SecurityServer) form(to ident.Server, version string, parts []wire.Part
 	if rule.Form != nil {
 		form = *rule.Form
 	}
-	if len(parts)-1 > xades.DirectAttachments || wire.OlderThan(version, 7, 6) {
+	if len(parts)-1 > xades.DirectAttachments || wire.OlderThan(w.version, 7, 6) {
 		form = crypto.Chain
 	}
 	for _, p := range parts[1:] {
-		if p.Size > limit {
+		if p.Size > limit && !w.akin {
 			form = crypto.Chain
 		}
 	}

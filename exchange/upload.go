@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 
 	"github.com/caddy-fairway/fairway/crypto"
@@ -21,6 +22,7 @@ type wrapping struct {
 	record  *evidence.Record
 	peer    ident.Server
 	version string // the peer's x-proxy-version, "" where unknown
+	akin    bool   // the peer is a Fairway
 	keeper  keeper
 }
 
@@ -53,7 +55,7 @@ func (w *wrapping) send(ctx context.Context, enc *wire.Encoder, o *wire.Original
 // sign ends the message with its signature.
 func (w *wrapping) sign(ctx context.Context, enc *wire.Encoder, awaited bool) (wait func() error, err error) {
 	here := func(err error) error { return wire.At(w.place(), err) }
-	form := w.server.form(w.peer, w.version, enc.Parts())
+	form := w.server.form(w, enc.Parts())
 	if form == crypto.Chain && len(enc.Parts()) > 1 && w.keeper.digests {
 		// signature-and-evidence 14.2: such an attachment could later be shown as a step of the chain.
 		return nil, here(wire.Errorf("cannot_create_signature", "an attachment begins like a list of digests, which the hash chain form must not sign"))
@@ -88,6 +90,7 @@ func (w *wrapping) place() wire.Place {
 type upload struct {
 	wrapping
 	ctx      context.Context
+	header   http.Header // of the POST
 	original *wire.Original
 	ocsp     [][]byte // responses to our TLS certificates
 	out      peerWriter
@@ -105,8 +108,22 @@ func newUpload(ctx context.Context, w wrapping, original *wire.Original, ocsp []
 	return u
 }
 
-// goesTo is told the security server before WriteTo is called: its form of signature counts, and evidence names it.
-func (u *upload) goesTo(server ident.Server) { u.peer, u.record.Peer = server, server.String() }
+// goesTo is told the security server before the header is sent and WriteTo is called: its form of signature counts, and
+// evidence names it. A peer that is akin has announced its digest on this connection.
+func (u *upload) goesTo(server ident.Server, akin bool) {
+	u.peer, u.record.Peer, u.akin = server, server.String(), akin
+	digest := digestFor(akin)
+	u.encoder.Use(digest)
+	u.header.Set(wire.HeaderHashAlgorithm, digest.String())
+}
+
+// digestFor returns the digest of the parts of a message to a peer.
+func digestFor(akin bool) crypto.Digest {
+	if akin {
+		return wire.FairwayDigest
+	}
+	return crypto.SHA512
+}
 
 // WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
 func (u *upload) WriteTo(w io.Writer) (int64, error) {

@@ -99,9 +99,12 @@ type Request struct {
 	Server   *ident.Server // the one that the consumer wants, or nil
 	Header   http.Header
 	Body     Body
-	// Judged is told, before Body is begun, which security server has been found good for it. It may be told again,
-	// where the first connection was of no use after all.
-	Judged func(ident.Server)
+	// Judged is told, before Header is sent and Body is begun, which security server has been found good for it, and
+	// whether an answer on this connection has told that it is akin. It may be told again, where the first connection was
+	// of no use after all.
+	Judged func(server ident.Server, akin bool)
+	// Akin tells whether the header of an answer is that of a peer of our kind. The connection remembers it.
+	Akin func(http.Header) bool
 }
 
 // Post sends the request to a security server of the provider and returns the answer as soon as its header is there,
@@ -138,11 +141,12 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 	return response, e.Server, err
 }
 
-// post sends the request to one security server, over conn if the transport has no kept connection.
-func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *raced, g *gate) (*http.Response, error) {
-	defer conn.close() // if the transport did not need it
+// post sends the request to one security server, over won if the transport has no kept connection.
+func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, won *raced, g *gate) (*http.Response, error) {
+	defer won.close() // if the transport did not need it
 	ctx, cancel := context.WithCancelCause(ctx)
 	var used net.Conn
+	var ours *conn
 	judging := ctx // without the trace: judging may make a connection of its own
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		g.open.Store(false)
@@ -151,10 +155,13 @@ func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *rac
 			cancel(err)
 			return
 		}
-		r.Judged(to.Server)
+		if secured, ok := info.Conn.(*tls.Conn); ok {
+			ours, _ = secured.NetConn().(*conn)
+		}
+		r.Judged(to.Server, ours != nil && ours.akin.Load())
 		g.open.Store(true)
 	}})
-	ctx = context.WithValue(ctx, racedKey{}, conn)
+	ctx = context.WithValue(ctx, racedKey{}, won)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+p.address(to)+"/", g)
 	if err != nil {
 		cancel(nil)
@@ -171,6 +178,9 @@ func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, conn *rac
 		}
 		cancel(nil)
 		return nil, p.classify(err, to)
+	}
+	if ours != nil && r.Akin(response.Header) {
+		ours.akin.Store(true)
 	}
 	response.Body = &responseBody{response.Body, g, cancel}
 	return response, nil

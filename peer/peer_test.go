@@ -136,7 +136,8 @@ func post(ctx context.Context, pool *peer.Pool, named *ident.Server) (*body, ide
 	var judged ident.Server
 	response, chosen, err := pool.Post(ctx, peer.Request{
 		Provider: provider, Server: named, Header: http.Header{}, Body: b,
-		Judged: func(s ident.Server) { judged = s },
+		Judged: func(s ident.Server, _ bool) { judged = s },
+		Akin:   func(http.Header) bool { return false },
 	})
 	if err == nil && judged != chosen {
 		err = fmt.Errorf("%s was judged, and the answer is that of %s", judged, chosen)

@@ -237,7 +237,12 @@ func (s *slots) soap(part *multipart.Part) error {
 	if err := s.check(s.m); err != nil {
 		return err
 	}
-	return s.parcel.add(crypto.Message, part.Header, env, s.m)
+	named := newRequestHash(s.parcel.hash, s.parcel.digest)
+	if err := s.parcel.add(crypto.Message, part.Header, named, env, s.m); err != nil {
+		return err
+	}
+	s.m.RequestHash = named.sum()
+	return nil
 }
 
 // envelope opens the SOAP part. The Content-Type of a bare request says UTF-8 on its way, whatever the envelope is in
@@ -273,7 +278,7 @@ func (s *slots) attachments(container *multipart.Part, ct multipart.ContentType)
 		if err := checkAttachment(s.parcel.outer, n, part.Header); err != nil {
 			return err
 		}
-		if err := s.parcel.add(crypto.Attachment(n), part.Header, part, s.m); err != nil {
+		if err := s.parcel.add(crypto.Attachment(n), part.Header, s.parcel.hash, part, s.m); err != nil {
 			return err
 		}
 	}
@@ -348,7 +353,7 @@ func (p *parcel) address(original string, m *Message) error {
 }
 
 // add appends a part, hashing it and looking for the original boundary in it.
-func (p *parcel) add(name string, h multipart.Header, octets io.Reader, m *Message) error {
+func (p *parcel) add(name string, h multipart.Header, hash io.Writer, octets io.Reader, m *Message) error {
 	contentType, err := p.types.of(h)
 	if err != nil {
 		return err
@@ -362,7 +367,7 @@ func (p *parcel) add(name string, h multipart.Header, octets io.Reader, m *Messa
 	}
 	p.hash.Reset()
 	offset := p.entry.Size()
-	n, err := io.Copy(&watched{w, p.place, p.hash, p.guard}, octets)
+	n, err := io.Copy(&watched{w, p.place, hash, p.guard}, octets)
 	if err == nil && p.guard != nil {
 		err = p.guard.End()
 	}
@@ -417,7 +422,7 @@ func (p *parcel) fault(env *soap.Envelope, m *Message) error {
 type watched struct {
 	w     io.Writer
 	place Place
-	hash  hash.Hash
+	hash  io.Writer
 	guard *multipart.Guard
 }
 

@@ -60,6 +60,7 @@ type Encoder struct {
 	hash        hash.Hash
 	types       contentTypes
 	parts       []Part
+	requestHash []byte
 	stage       stage
 }
 
@@ -77,6 +78,12 @@ func NewEncoder(w io.Writer, digest crypto.Digest) *Encoder {
 	e := &Encoder{out: bufio.NewWriterSize(w, encoderBuffer), letters: multipart.Letters(30), digest: digest, hash: digest.New()}
 	e.outer = multipart.NewWriter(e.out, "xtop"+e.letters)
 	return e
+}
+
+// Use makes digest the one of all parts. It is called before the first of them.
+func (e *Encoder) Use(digest crypto.Digest) {
+	e.enter(stageOCSP)
+	e.digest, e.hash = digest, digest.New()
 }
 
 // ContentType returns the Content-Type of the HTTP message.
@@ -101,7 +108,12 @@ func (e *Encoder) SOAP(h multipart.Header, envelope io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return e.copy(w, crypto.Message, h, envelope)
+	named := newRequestHash(e.hash, e.digest)
+	if err := e.copy(w, named, crypto.Message, h, envelope); err != nil {
+		return err
+	}
+	e.requestHash = named.sum()
+	return nil
 }
 
 // Attachment writes an attachment and its octets.
@@ -119,8 +131,11 @@ func (e *Encoder) Attachment(h multipart.Header, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return e.copy(w, crypto.Attachment(len(e.parts)), h, body)
+	return e.copy(w, e.hash, crypto.Attachment(len(e.parts)), h, body)
 }
+
+// RequestHash returns the SHA-512 of the envelope, by which a response names it as its request, once that was written.
+func (e *Encoder) RequestHash() []byte { return e.requestHash }
 
 // Flush hands over what has been gathered. Call it before waiting for something slow.
 func (e *Encoder) Flush() error { return e.out.Flush() }
@@ -184,13 +199,13 @@ func (e *Encoder) whole(h multipart.Header, content []byte) error {
 	return err
 }
 
-func (e *Encoder) copy(w io.Writer, name string, h multipart.Header, body io.Reader) error {
+func (e *Encoder) copy(w, hash io.Writer, name string, h multipart.Header, body io.Reader) error {
 	contentType, err := e.types.of(h)
 	if err != nil {
 		return err
 	}
 	e.hash.Reset()
-	n, err := io.Copy(&both{w, e.hash}, body)
+	n, err := io.Copy(&both{w, hash}, body)
 	if err != nil {
 		return err
 	}
@@ -212,13 +227,30 @@ func (e *Encoder) closeAttachments() error {
 }
 
 // both hashes what was written.
-type both struct {
-	w    io.Writer
-	hash hash.Hash
-}
+type both struct{ w, hash io.Writer }
 
 func (b *both) Write(p []byte) (int, error) {
 	n, err := b.w.Write(p)
 	b.hash.Write(p[:n])
 	return n, err
 }
+
+// requestHash is the hash of an envelope that passes: that of the part, and SHA-512, by which a response names its request
+// whatever the digest of the parts is (message-and-transport 7).
+type requestHash struct{ part, sha512 hash.Hash }
+
+func newRequestHash(part hash.Hash, digest crypto.Digest) requestHash {
+	if digest == crypto.SHA512 {
+		return requestHash{part, part}
+	}
+	return requestHash{part, crypto.SHA512.New()}
+}
+
+func (r requestHash) Write(p []byte) (int, error) {
+	if r.sha512 != r.part {
+		r.sha512.Write(p)
+	}
+	return r.part.Write(p)
+}
+
+func (r requestHash) sum() []byte { return r.sha512.Sum(nil) }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-fairway/fairway/crypto"
 )
 
 // Header fields of the HTTP messages between security servers (message-and-transport 5.2, 5.6).
@@ -20,6 +22,29 @@ const (
 	HeaderRequestID           = "X-Road-Request-Id"
 	HeaderMessageType         = "X-Road-Message-Type"
 )
+
+// HeaderFairway tells a peer that we are of its kind, with the digest that it may use towards us on this connection. Others
+// do not know it.
+const (
+	HeaderFairway = "X-Fairway"
+	FairwayDigest = crypto.SHA256 // half the work of SHA-512 on processors with instructions for it
+)
+
+// IsFairway reports whether a peer announces itself as one of our kind, and its digest as ours.
+func IsFairway(h http.Header) bool { return h.Get(HeaderFairway) == FairwayDigest.String() }
+
+// DigestOf returns the digest method of the parts of a message: SHA-512, or that of our kind from a peer that announces it
+// (message-and-transport 5.2, architecture decision 2).
+func DigestOf(h http.Header) (crypto.Digest, error) {
+	announced := h.Get(HeaderHashAlgorithm)
+	if announced == FairwayDigest.String() && IsFairway(h) {
+		return FairwayDigest, nil
+	}
+	if announced != crypto.SHA512.String() {
+		return crypto.SHA512, Errorf("internal_error", "the peer announces the digest %q; only SHA-512 is accepted", announced)
+	}
+	return crypto.SHA512, nil
+}
 
 // ProxyVersion is the version that we announce: the X-Road release whose behaviour we implement.
 const ProxyVersion = "7.8.0"

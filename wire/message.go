@@ -20,6 +20,8 @@ type Message struct {
 	Header    soap.Header
 	Parts     []Part // /message.xml first
 	Signature *crypto.Signature
+	// RequestHash is the SHA-512 of the envelope, by which a response names it as its request.
+	RequestHash []byte
 
 	// FaultCode is not empty if the message is a fault, or ended in one; Parts is empty then, and nothing is signed.
 	FaultCode    string

@@ -225,7 +225,7 @@ func TestSignRefuses(t *testing.T) {
 		"no parts":                             {nil, crypto.Direct},
 		"attachment alone":                     {attached(crypto.SHA512, 1)[1:], crypto.Direct},
 		"more attachments than X-Road accepts": {attached(crypto.SHA512, DirectAttachments+1), crypto.Direct},
-		"SHA-256 in a chain":                   {attached(crypto.SHA256, 1), crypto.Chain},
+		"two digest methods in a chain":        {append(attached(crypto.SHA256, 0), attached(crypto.SHA512, 1)[1]), crypto.Chain},
 		"more parts than a chain may have":     {attached(crypto.SHA512, hashchain.MaxParts), crypto.Chain},
 	} {
 		t.Run(name, func(t *testing.T) {

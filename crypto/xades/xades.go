@@ -76,8 +76,8 @@ type Signer struct {
 	Clock func() time.Time
 }
 
-// Sign implements crypto.Signer. The direct form refers to parts by their own digests; everything else is SHA-512, the
-// hash chain and its parts included. A message of one part has the same document in both forms. Errors are *Error of
+// Sign implements crypto.Signer. The direct form refers to parts by their own digests, the hash chain has one digest method
+// for all parts and itself; everything else is SHA-512. A message of one part has the same document in both forms. Errors are *Error of
 // cause cannot_create_signature.
 //
 // A hash chain cannot tell an attachment from a digest list. Where the form is Chain, the caller has looked at the first
@@ -109,7 +109,10 @@ func (s *Signer) SignBatch(ctx context.Context, messages [][]crypto.Part) ([]*cr
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	result, chains, err := hashchain.Build(messages, crypto.SHA512)
+	if len(messages[0]) == 0 {
+		return nil, failf(cannotCreate, "a message without parts")
+	}
+	result, chains, err := hashchain.Build(messages, messages[0][0].Digest)
 	if err != nil {
 		return nil, &Error{cannotCreate, err}
 	}
