@@ -85,7 +85,7 @@ type Party struct {
 	Code  string
 }
 
-// Header is the X-Road header of a message. Values are as written, never trimmed.
+// Header is the X-Road header of a message. Values are as written, never trimmed; all of them share their memory.
 type Header struct {
 	Client          ident.Client
 	Service         ident.Service
