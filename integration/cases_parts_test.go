@@ -143,6 +143,7 @@ func TestFieldEnvelopes(t *testing.T) {
 		{"FR-25", "byte order mark", "; charset=utf-8", func(e string) string { return bom + e }, "", "", "", ""},
 		{"FR-25", "byte order mark without a charset", "", func(e string) string { return bom + e }, "", "", "", ""},
 		{"FR-25", "byte order mark without a declaration", "", func(e string) string { return bom + undeclared(e) }, "", "", "", ""},
+		{"FR-50", "line ends behind the envelope", "", func(e string) string { return e + "\r\n \r\n" }, "", "", "", ""},
 		{"FR-26", "ISO-8859-1, declared", "", func(e string) string { return user(declared("ISO-8859-1", e), "J\xe4rv") }, "Järv", "", "", "ISO-8859-1"},
 		{"FR-26", "ISO-8859-1, declared twice", "; charset=iso-8859-1", func(e string) string { return user(declared("ISO-8859-1", e), "J\xe4rv") }, "Järv", "", "", "ISO-8859-1"},
 		{"FR-26", "ISO-8859-1, told by the charset only", "; charset=ISO-8859-1", func(e string) string { return user(undeclared(e), "J\xe4rv") }, "", "client.invalid_soap", "ISO-8859-1", ""},

@@ -4,7 +4,6 @@ package integration
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha512"
 	"encoding/base64"
@@ -39,15 +38,15 @@ type field struct {
 
 	mu      sync.Mutex
 	n       int
-	sent    map[string][][]byte // digests of the parts of delivered requests, by message id
-	refused map[string]bool     // message ids of requests that were the information system's mistake
+	sent    map[string][]map[crypto.Digest]string // of the parts of delivered requests, by message id
+	refused map[string]bool                       // message ids of requests that were the information system's mistake
 }
 
 // newField starts the servers. At the end of the test nothing may lie in their spools, and the evidence of both must
 // name the same parts of everything that was delivered.
 func newField(t *testing.T) *field {
 	t.Helper()
-	f := &field{octetService: newOctetService(t), sent: make(map[string][][]byte), refused: make(map[string]bool)}
+	f := &field{octetService: newOctetService(t), sent: make(map[string][]map[crypto.Digest]string), refused: make(map[string]bool)}
 	config := strings.ReplaceAll(readExample(t), "to http://127.0.0.1:9000", "to http://"+f.octetService.address())
 	config = strings.ReplaceAll(config, "reverse_proxy 127.0.0.1:9000", "reverse_proxy "+f.octetService.address())
 	e := freePorts(t, config)
@@ -102,7 +101,7 @@ func (f *field) checkEvidence(t *testing.T) {
 				if i > 0 {
 					name = crypto.Attachment(i)
 				}
-				same = record.Parts[i].Name == name && bytes.Equal(record.Parts[i].Sum, want[i])
+				same = record.Parts[i].Name == name && string(record.Parts[i].Sum) == want[i][record.Parts[i].Digest]
 			}
 			if !same {
 				t.Errorf("%s keeps %d parts of message %s, which are not the %d that were sent", name, len(record.Parts), record.MessageID, len(want))
@@ -125,10 +124,12 @@ func (f *field) id() string {
 
 // delivered notes a request for checkEvidence.
 func (f *field) delivered(id string, parts ...string) {
-	sums := make([][]byte, len(parts))
+	sums := make([]map[crypto.Digest]string, len(parts))
 	for i, p := range parts {
-		sum := sha512.Sum512([]byte(p))
-		sums[i] = sum[:]
+		sums[i] = make(map[crypto.Digest]string)
+		for _, d := range []crypto.Digest{crypto.SHA256, crypto.SHA512} {
+			sums[i][d] = string(d.Sum([]byte(p)))
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // TestFieldExpect: 100 comes where the body is going to be read, and never before or after a refusal (FR-64).
@@ -211,5 +214,39 @@ func TestFieldConnections(t *testing.T) {
 		if got.code() != "" {
 			t.Fatalf("FR-61 request %d over a connection that the service closes: %s", i, got.body)
 		}
+	}
+}
+
+// TestFieldPeerProtocol: between security servers it is HTTP/1.1, also where the receiving one offers HTTP/2 (FR-65).
+func TestFieldPeerProtocol(t *testing.T) {
+	service := newOctetService(t)
+	config := strings.NewReplacer(
+		"reverse_proxy 127.0.0.1:9000", "reverse_proxy "+service.address()+" {\n\t\t\theader_up X-Proto {http.request.proto}\n\t\t}",
+		"\t\talpn http/1.1\n", "", "\t\tprotocols h1\n", "",
+	).Replace(readExample(t))
+	e := freePorts(t, config)
+	run(t, e.config)
+	t.Cleanup(func() { caddy.Stop() })
+	conn, err := tls.Dial("tcp", e.receive, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := conn.ConnectionState().NegotiatedProtocol; got != "h2" {
+		t.Fatalf("the receiving security server offers %q only", got)
+	}
+	conn.Close()
+	asked := strings.ReplaceAll(request("protocol"), "echo", "other")
+	service.answers(func(octetRequest) string {
+		return httpAnswer("200 OK", "text/xml", strings.NewReplacer("<e:other ", "<e:otherResponse ", "</e:other>", "</e:otherResponse>").Replace(asked))
+	})
+	if got := parts(t, post(t, e.send, "text/xml", strings.NewReader(asked))); !strings.Contains(got[0], "otherResponse") {
+		t.Fatal(got[0])
+	}
+	calls := service.taken()
+	if len(calls) != 1 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	if proto, _ := calls[0].line("X-Proto"); proto != "HTTP/1.1" {
+		t.Errorf("the sending security server spoke %q", proto)
 	}
 }
