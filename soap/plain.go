@@ -149,7 +149,8 @@ func (s *scanner) declare(p []byte) {
 	}
 }
 
-// plainName returns where the local part of the qualified name at p[i] begins, and where it ends.
+// plainName returns where the local part of the qualified name at p[i] begins, and where it ends, which is not the end
+// of p.
 func plainName(p []byte, i int) (local, end int, ok bool) {
 	local = i
 	end = word(p, i)
@@ -166,7 +167,7 @@ func plainName(p []byte, i int) (local, end int, ok bool) {
 	for end < len(p) && classes[p[end]]&isName != 0 {
 		end++
 	}
-	if classes[p[i]]&isNameStart == 0 {
+	if end == len(p) || classes[p[i]]&isNameStart == 0 {
 		return local, end, false
 	}
 	colon, ok := splitName(p[i:end])

@@ -73,6 +73,28 @@ func openLimited(t testing.TB, data []byte, charset string, limits Limits) outco
 	return whole
 }
 
+// halves yields data cut at an octet.
+func halves(data []byte, cut int) io.Reader {
+	return io.MultiReader(bytes.NewReader(data[:cut:cut]), bytes.NewReader(data[cut:]))
+}
+
+func TestCuts(t *testing.T) {
+	data := edited(t, "<t:getThing/>", `<t:getThing имя="б"><t:имя>б</t:имя><b c='d' t:e="f"> g </b></t:getThing>`, "EX123", "<t/>ä&amp;\r\n]]")
+	want := openAll(t, data, "")
+	if want.err != nil {
+		t.Fatal(want.err)
+	}
+	for cut := range data {
+		e, err := Open(halves(data, cut), "", Limits{})
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if octets, err := io.ReadAll(e); err != nil || !bytes.Equal(octets, data) || !reflect.DeepEqual(e.Header, want.header) {
+			t.Fatalf("cut at %d: %v\n%s\n%+v", cut, err, octets, e.Header)
+		}
+	}
+}
+
 func mustOpen(t testing.TB, data []byte, charset string) *Envelope {
 	t.Helper()
 	e, err := Open(bytes.NewReader(data), charset, Limits{})

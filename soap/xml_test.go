@@ -22,25 +22,34 @@ func (deaf) start(int) error { panic("not watched") }
 func (deaf) end(int) error   { panic("not watched") }
 
 // scanXML scans a document that may be anything, in pieces of n octets.
-func scanXML(data []byte, limits Limits, n int) error {
+func scanXML(data []byte, limits Limits, n int) error { return scanCut(data, limits, n, n) }
+
+// scanCut scans a document in a first piece and others of n octets.
+func scanCut(data []byte, limits Limits, first, n int) error {
 	var d document
 	if err := d.init(deaf{}, "", limits.orDefaults()); err != nil {
 		return err
 	}
-	for len(data) > 0 {
-		n = min(n, len(data))
-		if err := d.feed(data[:n:n]); err != nil { // to read behind a piece is to panic
+	for next := first; len(data) > 0; next = n {
+		next = min(next, len(data))
+		if err := d.feed(data[:next:next]); err != nil { // to read behind a piece is to panic
 			return err
 		}
-		data = data[n:]
+		data = data[next:]
 	}
 	return d.close()
 }
 
-// scanAll scans a document in pieces of several sizes and checks that they make no difference.
+// scanAll scans a document in pieces of several sizes, and cut at every octet if it is short, and checks that pieces make
+// no difference.
 func scanAll(t testing.TB, data []byte, limits Limits) error {
 	t.Helper()
 	whole := scanXML(data, limits, len(data)+1)
+	for cut := 1; cut < len(data) && len(data) <= 200; cut++ {
+		if err := scanCut(data, limits, cut, len(data)); !sameError(err, whole) {
+			t.Errorf("cut at %d: %v; whole: %v", cut, err, whole)
+		}
+	}
 	for _, n := range []int{1, 2, 3, 7} {
 		if err := scanXML(data, limits, n); !sameError(err, whole) {
 			t.Errorf("in pieces of %d: %v; whole: %v", n, err, whole)
@@ -115,6 +124,7 @@ var documents = []struct {
 	{"end tag only", `</a>`, false},
 	{"end tag after the root", `<a/></a>`, false},
 	{"child with text", `<a><b>c</b></a>`, true},
+	{"child in Cyrillic", `<a xmlns:p="u"><p:имя имя="б" p:б=""> б </p:имя><имя/></a>`, true},
 	{"child with long text", "<a><b>" + strings.Repeat("c", 100) + "</b></a>", true},
 	{"child with text and a blank in its end tag", `<a><b>c</b ></a>`, true},
 	{"child with text and the end tag of another", `<a><b>c</d></a>`, false},
