@@ -23,7 +23,8 @@ func init() {
 // server mends some of it before a handler can see it, and a proxy before it may have read it otherwise. The answer is
 // status 400, and the connection is closed; the log has the reason. What shows in the body only breaks the body off.
 //
-// What a connection carries after a switch of protocols, and HTTP/2, passes.
+// A head is held until it is complete, for no longer than a connection may be idle. What a connection carries after a
+// switch of protocols, and HTTP/2, passes.
 type Framing struct {
 	logger *zap.Logger
 }

@@ -46,13 +46,14 @@ func (b *body) passing() bool { return b.left > 0 || b.chunks != nil }
 
 // Read implements io.Reader.
 func (c *framedConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	for {
 		if c.switched.Load() {
 			c.ready = len(c.in)
 		}
 		switch {
-		case len(p) == 0 && c.ready > 0:
-			return 0, nil
 		case c.ready > 0:
 			n := copy(p, c.in[:c.ready])
 			c.take(n)
