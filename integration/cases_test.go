@@ -346,7 +346,7 @@ func (s *system) read() (r reply, err error) {
 // asks sends a request, in another goroutine where it may be refused on its way, and reads the answer.
 func (s *system) asks(request string) reply {
 	s.t.Helper()
-	go io.WriteString(s.conn, request)
+	go io.Copy(s.conn, struct{ io.Reader }{strings.NewReader(request)}) // piece by piece, without a copy of the whole
 	return s.reads()
 }
 
