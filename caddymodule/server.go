@@ -114,7 +114,8 @@ type Service struct {
 	// Where its requests go. Default: on to the next handlers of the site.
 	To *To `json:"to,omitempty"`
 
-	// How a request reaches the service: `strict`. Default: `strict`.
+	// When a request reaches the service: `strict`, verified as a whole, or `gated`, as it arrives but for its end. Default:
+	// `strict`.
 	Delivery string `json:"delivery,omitempty"`
 
 	// How long the service may be silent. Default: 60s.

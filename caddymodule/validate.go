@@ -199,10 +199,15 @@ func (s *Server) service(id ident.Service, c Service) (*exchange.Service, error)
 	service := &exchange.Service{ID: id, Timeout: time.Duration(c.Timeout), Limit: c.Limit, Disabled: c.Disabled}
 	switch c.Delivery {
 	case "", "strict":
-	case "gated", "file":
-		return nil, fmt.Errorf("delivery %s is %w: use strict", c.Delivery, errNotAvailable)
+	case "gated":
+		if c.To == nil {
+			return nil, errors.New("delivery gated needs a to: routes get whole requests")
+		}
+		service.Delivery = exchange.Gated
+	case "file":
+		return nil, fmt.Errorf("delivery %s is %w: use strict or gated", c.Delivery, errNotAvailable)
 	default:
-		return nil, fmt.Errorf("delivery %q is unknown: use strict", c.Delivery)
+		return nil, fmt.Errorf("delivery %q is unknown: use strict or gated", c.Delivery)
 	}
 	if c.Timeout < 0 || c.Limit < 0 {
 		return nil, errors.New("timeout or limit is negative")

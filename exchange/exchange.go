@@ -88,9 +88,10 @@ type Service struct {
 	To       string              // URL; "" goes on to the next handler
 	Trusted  []*x509.Certificate // what an https To must show, compared octet for octet
 	AnyCert  bool                // an https To may show any certificate
-	Timeout  time.Duration       // without progress; 0 is DefaultTimeout
-	Limit    int64               // octets of one request package; 0 is none
-	Disabled *string             // the notice for callers; nil is enabled
+	Delivery Delivery
+	Timeout  time.Duration // without progress; 0 is DefaultTimeout
+	Limit    int64         // octets of one request package; 0 is none
+	Disabled *string       // the notice for callers; nil is enabled
 }
 
 // DefaultTimeout is the silence that a service may take.

@@ -19,7 +19,6 @@ import (
 
 // forward hands the verified request to the service's To and wraps its answer (message-and-transport 6).
 func (x *receiving) forward(ctx context.Context, m *wire.Message, action string) error {
-	next := wire.AtReceiver.NextHop()
 	ctx, silence := watchSilence(ctx, x.service)
 	defer silence.stop()
 	open := func() (io.ReadCloser, error) {
@@ -42,11 +41,24 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 	req.Header = serviceHeader(m, action)
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
 	if err != nil {
-		return wire.At(next, silence.explain(wire.OrElse("network_error", fmt.Errorf("calling service %s: %w", x.service.ID, err))))
+		return x.calling(err, silence)
 	}
+	return x.passOn(ctx, response, silence, m)
+}
+
+// calling is the error of a call that failed, nil for none.
+func (x *receiving) calling(err error, silence *silence) error {
+	if err == nil {
+		return nil
+	}
+	return wire.At(wire.AtReceiver.NextHop(), silence.explain(wire.OrElse("network_error", fmt.Errorf("calling service %s: %w", x.service.ID, err))))
+}
+
+// passOn wraps the service's answer.
+func (x *receiving) passOn(ctx context.Context, response *http.Response, silence *silence, m *wire.Message) error {
 	defer response.Body.Close()
 	silence.answered()
-	err = x.respond(ctx, answer{response.StatusCode, response.Header, &listening{response.Body, silence}}, m)
+	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{response.Body, silence}}, m)
 	return silence.explain(err)
 }
 
@@ -170,6 +182,14 @@ func (b *backends) of(s *Service) *http.Transport {
 		}
 		b.tls[s] = t
 	}
+	return t
+}
+
+// fresh returns a transport that makes a new connection for each call, and keeps none: a call whose body cannot be sent
+// twice must not meet the closing of a kept one.
+func (b *backends) fresh(s *Service) *http.Transport {
+	t := b.of(s).Clone()
+	t.DisableKeepAlives = true
 	return t
 }
 

@@ -3,6 +3,7 @@
 package exchange
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -62,26 +63,54 @@ type receiving struct {
 	version string        // the peer's x-proxy-version
 	akin    bool          // the peer is a Fairway
 	digest  crypto.Digest // of the request's parts
+	ctx     context.Context
+	action  string
+	message *wire.Message // while it is being read, once its header is known
+	gated   *gated        // the service's call, where that has begun before the request was verified
 	repanic *panicked
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Receive").
 func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	s, here := x.server, wire.AtReceiver
-	action, err := x.checkHTTP(r)
-	if err != nil {
+	x.ctx = r.Context()
+	var err error
+	if x.action, err = x.checkHTTP(r); err != nil {
 		return wire.At(here, err)
 	}
+	defer func() {
+		if x.gated != nil {
+			x.gated.end()
+		}
+	}()
 	decoder := wire.Decoder{Place: here, Digest: x.digest, Spool: s.Spool}
 	message, err := decoder.Decode(r.Context(), wire.Incoming{
 		ContentType: r.Header.Get("Content-Type"),
 		Original:    r.Header.Get(wire.HeaderOriginalContentType),
 		Body:        &limited{Reader: r.Body, x: x},
 	}, func(m *wire.Message) error { return x.check(r, m) })
+	if err == nil {
+		defer message.Discard()
+		err = x.prove(message)
+	}
+	if x.gated != nil {
+		return x.deliver(message, err)
+	}
 	if err != nil {
 		return err
 	}
-	defer message.Discard()
+	switch {
+	case x.service == nil:
+		return x.respond(x.ctx, s.metaservice(&message.Header), message)
+	case x.service.To != "":
+		return x.forward(x.ctx, message, x.action)
+	}
+	return x.handOver(r, next, message, x.action)
+}
+
+// prove verifies a request that has been read and keeps the evidence.
+func (x *receiving) prove(message *wire.Message) error {
+	s, here := x.server, wire.AtReceiver
 	verified, err := message.Verify(&s.signatures, s.Trust, message.Header.Client, s.Clock())
 	if err != nil {
 		return wire.At(here, err)
@@ -89,16 +118,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	x.outcome.sent(message.Parts, verified.Form)
 	record := s.record(&x.outcome, &message.Header, false)
 	record.Signature = *message.Signature
-	if err := s.putDurably(r.Context(), record, message.Parts, message.Open); err != nil {
-		return wire.At(here, err)
-	}
-	switch {
-	case x.service == nil:
-		return x.respond(r.Context(), s.metaservice(&message.Header), message)
-	case x.service.To != "":
-		return x.forward(r.Context(), message, action)
-	}
-	return x.handOver(r, next, message, action)
+	return wire.At(here, s.putDurably(x.ctx, record, message.Parts, message.Open))
 }
 
 // checkHTTP looks at what comes before the message (message-and-transport 5.2 and 5.9 step 1).
@@ -150,7 +170,7 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 	if err != nil {
 		return wire.At(wire.AtReceiver, err)
 	}
-	x.service, x.limit = service, service.Limit
+	x.service, x.limit, x.message = service, service.Limit, m
 	return nil
 }
 
@@ -175,7 +195,7 @@ func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
 // metaserviceLimit is how many octets a request to a metaservice may have. Every registered member may send one.
 const metaserviceLimit = 1 << 20
 
-// limited refuses a request that grows beyond the limit of its service.
+// limited refuses a request that grows beyond the limit of its service, and lets its gated call advance.
 type limited struct {
 	io.Reader
 	x *receiving
@@ -183,6 +203,9 @@ type limited struct {
 }
 
 func (l *limited) Read(p []byte) (int, error) {
+	if err := l.x.advance(); err != nil {
+		return 0, err
+	}
 	n, err := l.Reader.Read(p)
 	l.n += int64(n)
 	if limit := l.x.limit; limit > 0 && l.n > limit {
