@@ -4,14 +4,12 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"os"
-	"sync"
+	"sync/atomic"
 
 	"github.com/caddy-fairway/fairway/wire"
 )
@@ -26,26 +24,11 @@ const (
 	Gated
 )
 
-// withheld is how many octets of the end of a request a service does not get before it is verified, the closing delimiter
-// among them: an unverified message never becomes complete.
-const withheld = 64 << 10
-
-// gated is a request on its way to a service while it is still being read, and the call of that service. It is the body
-// of the call: what is verified is what the spool has, and the service gets it from there.
+// gated is the call of a service that takes a request while it is still being read.
 type gated struct {
-	message *wire.Message // its size and its octets are asked for on the goroutine that reads it
-
-	mu       sync.Mutex
-	changed  sync.Cond
-	octets   io.ReadCloser
-	position int64 // the service has what is before it
-	released int64 // the service may have what is before it
-	complete bool  // there is no more than that
-	reason   error // why the rest will not come
-	waiting  bool  // the service has all that it may have
-	looks    int64
-	conn     net.Conn
-
+	*tail
+	message  *wire.Message
+	conn     atomic.Pointer[net.Conn]
 	called   chan struct{} // closed when the call has an answer
 	response *http.Response
 	err      error
@@ -57,30 +40,22 @@ type gated struct {
 // nobody needs the rest any more.
 func (x *receiving) advance() error {
 	m := x.message
-	if m == nil || x.service == nil || x.service.Delivery != Gated || len(m.Parts) == 0 {
+	if m == nil || x.service == nil || x.service.Delivery != Gated {
 		return nil
 	}
-	envelope := m.Parts[0].Offset + m.Parts[0].Size
-	free := m.Size() - withheld
-	if free <= envelope || m.FaultCode != "" {
+	free := releasable(m)
+	if free == 0 {
 		return nil
 	}
 	if x.gated == nil {
-		octets, err := m.Open()
-		if err != nil {
+		t, err := openTail(m)
+		if t == nil || err != nil {
 			return wire.At(wire.AtReceiver, err)
 		}
-		if _, file := octets.(*os.File); !file { // it may move into a file, and then the reader would end too early
-			octets.Close()
-			return nil
-		}
-		x.gated = x.callGated(m, octets)
+		x.gated = x.callGated(m, t)
 	}
 	g := x.gated
-	g.mu.Lock()
-	g.released = free
-	g.changed.Broadcast()
-	g.mu.Unlock()
+	g.release(free)
 	select {
 	case <-g.called:
 		return x.calling(g.err, g.silence)
@@ -90,9 +65,8 @@ func (x *receiving) advance() error {
 }
 
 // callGated begins the call of the service.
-func (x *receiving) callGated(m *wire.Message, octets io.ReadCloser) *gated {
-	g := &gated{message: m, octets: octets, called: make(chan struct{})}
-	g.changed.L = &g.mu
+func (x *receiving) callGated(m *wire.Message, t *tail) *gated {
+	g := &gated{tail: t, message: m, called: make(chan struct{})}
 	// Where the peer hangs up, settle ends the call: it has to be torn down, not closed.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.ctx))
 	g.cancel = cancel
@@ -100,9 +74,7 @@ func (x *receiving) callGated(m *wire.Message, octets io.ReadCloser) *gated {
 	var body io.ReadSeekCloser = g
 	g.silence.body.Store(&body)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		g.mu.Lock()
-		g.conn = info.Conn
-		g.mu.Unlock()
+		g.conn.Store(&info.Conn)
 	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.service.To, g)
 	if err != nil {
@@ -119,18 +91,17 @@ func (x *receiving) callGated(m *wire.Message, octets io.ReadCloser) *gated {
 	return g
 }
 
-// settle tells the service's call what became of the request: it gets the rest, or it is torn down. It is called on the
-// goroutine that read the request.
-func (g *gated) settle(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	defer g.changed.Broadcast()
-	if err == nil {
-		g.released, g.complete = g.message.Size(), true
-		return
+// tearDown ends the call of a request that is not good: the service must see a broken one.
+func (g *gated) tearDown(err error) {
+	g.settle(0, fmt.Errorf("the request is withdrawn: %w", err))
+	if conn := g.conn.Load(); conn != nil {
+		reset(*conn)
 	}
-	g.reason = fmt.Errorf("the request is withdrawn: %w", err)
-	conn := g.conn
+	g.cancel()
+}
+
+// reset has a connection that is closed be reset, not ended in good order.
+func reset(conn net.Conn) {
 	for {
 		inner, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -139,9 +110,8 @@ func (g *gated) settle(err error) {
 		conn = inner.NetConn()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0) // the service must see a broken request
+		tcp.SetLinger(0)
 	}
-	g.cancel()
 }
 
 // end frees what the call holds.
@@ -155,60 +125,11 @@ func (g *gated) end() {
 	g.Close()
 }
 
-// Read implements io.Reader for the transport. It waits for what the service may have.
-func (g *gated) Read(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.position >= g.released && !g.complete && g.reason == nil {
-		g.waiting = true
-		g.changed.Wait()
-		g.waiting = false
-	}
-	switch {
-	case g.reason != nil:
-		return 0, g.reason
-	case g.position >= g.released:
-		return 0, io.EOF
-	}
-	n, err := g.octets.Read(p[:min(int64(len(p)), g.released-g.position)])
-	g.position += int64(n)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // the spool has more
-	}
-	return n, err
-}
-
-// Seek tells where the service stands. While it waits for us, that is somewhere else at every look: it is not silent.
-func (g *gated) Seek(int64, int) (int64, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.waiting {
-		g.looks++
-	}
-	return g.position + g.looks, nil
-}
-
-var errClosed = errors.New("the service takes no more")
-
-// Close implements io.Closer for the transport.
-func (g *gated) Close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.reason == nil {
-		g.reason = errClosed
-	}
-	g.changed.Broadcast()
-	return g.octets.Close()
-}
-
 // withdraw notes that a service has got the beginning of a request that was not good to its end.
 func (x *receiving) withdraw(err error) error {
 	g := x.gated
-	g.settle(err)
-	g.mu.Lock()
-	position := g.position
-	g.mu.Unlock()
-	err = fmt.Errorf("%w (service %s had %d octets of it, which were withdrawn before its end)", err, x.service.ID, position)
+	g.tearDown(err)
+	err = fmt.Errorf("%w (service %s had %d octets of it, which were withdrawn before its end)", err, x.service.ID, g.seen())
 	record := x.server.record(&x.outcome, &g.message.Header, false)
 	record.Fault = "withdrawn"
 	if bad := x.server.putDurably(x.ctx, record, nil, nil); bad != nil {
@@ -223,7 +144,7 @@ func (x *receiving) deliver(m *wire.Message, err error) error {
 		return x.withdraw(err)
 	}
 	g := x.gated
-	g.settle(nil)
+	g.settle(m.Size(), nil)
 	select {
 	case <-g.called:
 	case <-x.ctx.Done():
