@@ -3,8 +3,6 @@
 package spool
 
 import (
-	"crypto/rand"
-	"fmt"
 	"io"
 	"io/fs"
 	"sync"
@@ -18,79 +16,86 @@ type entry struct {
 
 	mu      sync.Mutex
 	memory  []byte // all of it, while file is nil
-	file    io.WriteCloser
-	name    string // of the file
-	err     error  // what Write returns from now on
+	file    *file
+	taken   int64 // octets of the quota
+	err     error // what everything but Remove returns from now on
 	removed bool
 }
 
-func (e *entry) Write(p []byte) (n int, err error) {
+func (e *entry) Reserve(n int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	return e.makeRoom(max(n, 0))
+}
+
+func (e *entry) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
 		return 0, e.err
 	}
-	if e.err = e.store.reserve(int64(len(p))); e.err != nil {
+	n := int64(len(p))
+	if e.err = e.makeRoom(n); e.err != nil {
 		return 0, e.err
 	}
-	n, e.err = e.write(p)
-	e.size.Add(int64(n))
-	e.store.used.Add(int64(n - len(p)))
-	return n, e.err
-}
-
-func (e *entry) write(p []byte) (int, error) {
-	if e.file == nil && int64(len(p)) <= e.store.memory-int64(len(e.memory)) {
-		e.memory = append(e.memory, p...)
-		return len(p), nil
-	}
 	if e.file == nil {
-		if err := e.spill(int64(len(p))); err != nil {
-			return 0, err
-		}
-	} else if err := e.store.room(int64(len(p)), false); err != nil {
-		return 0, err
+		e.memory = append(e.memory, p...)
+	} else if e.err = e.file.write(p); e.err != nil {
+		return 0, e.err
 	}
-	n, err := e.file.Write(p)
-	if err != nil {
-		err = fmt.Errorf("spool: writing: %w", full(err))
-	}
-	return n, err
+	e.size.Add(n)
+	e.store.size.Add(n)
+	return len(p), nil
 }
 
-// spill moves the entry into a file that next more octets will follow.
-func (e *entry) spill(next int64) error {
-	if err := e.store.room(int64(len(e.memory))+next, true); err != nil {
+// makeRoom sees to room for n more octets. It leaves the entry as it was if there is none.
+func (e *entry) makeRoom(n int64) error {
+	size := e.size.Load()
+	missing := max(n-(e.taken-size), 0)
+	if missing > 0 {
+		if err := e.store.take(missing, n > small-size); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case e.file != nil:
+		err = e.file.makeRoom(n)
+	case n > e.store.memory-size:
+		if e.file, err = e.store.create(e.memory, n); err == nil {
+			e.memory = nil
+		}
+	}
+	if err != nil {
+		e.store.used.give(missing)
 		return err
 	}
-	name := rand.Text()
-	f, err := e.store.create(name)
-	if err != nil {
-		return fmt.Errorf("spool: creating a file: %w", full(err))
-	}
-	if _, err := f.Write(e.memory); err != nil {
-		f.Close()
-		e.store.folder.remove(name)
-		return fmt.Errorf("spool: writing: %w", full(err))
-	}
-	e.file, e.name, e.memory = f, name, nil
+	e.taken += missing
 	return nil
 }
 
 func (e *entry) Open() (io.ReadSeekCloser, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.removed {
-		return nil, errClosed
+	if e.err != nil {
+		return nil, e.err
 	}
+	e.store.used.give(e.taken - e.size.Load())
+	e.taken = e.size.Load()
 	if e.file == nil {
 		return &memoryReader{octets: e.memory}, nil
 	}
-	f, err := e.store.folder.open(e.name)
-	if err != nil {
-		return nil, fmt.Errorf("spool: opening a file: %w", err)
+	if e.err = e.file.finish(); e.err != nil {
+		return nil, e.err
 	}
-	return f, nil
+	r, err := e.file.open()
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (e *entry) Size() int64 { return e.size.Load() }
@@ -106,11 +111,7 @@ func (e *entry) Remove() error {
 	if e.file == nil {
 		return nil
 	}
-	e.file.Close() // nobody needs what it could not write
-	if err := e.store.folder.remove(e.name); err != nil {
-		return fmt.Errorf("spool: removing a file: %w", err)
-	}
-	return nil
+	return e.file.remove()
 }
 
 // memoryReader reads an entry in memory. The octets it was given never change: Write only appends after them.

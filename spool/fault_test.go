@@ -4,141 +4,392 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
 
-// narrowFile is a file on a disk that has room for so many octets only.
-type narrowFile struct {
-	io.WriteCloser
-	room *int
-	err  error
+// faults makes single operations of files fail.
+type faults struct {
+	create, allocate, write, flush, settle, truncate, close error
+	room                                                    int // octets that are written before write fails
 }
 
-func (f narrowFile) Write(p []byte) (int, error) {
-	n, err := f.WriteCloser.Write(p[:min(len(p), *f.room)])
-	*f.room -= n
+type faultyFile struct {
+	diskFile
+	*faults
+}
+
+func (f faultyFile) allocate(offset, n int64) error {
+	return cmp.Or(f.faults.allocate, f.diskFile.allocate(offset, n))
+}
+func (f faultyFile) flush(offset, n int64) error {
+	return cmp.Or(f.faults.flush, f.diskFile.flush(offset, n))
+}
+func (f faultyFile) settle(offset, n int64) error {
+	return cmp.Or(f.faults.settle, f.diskFile.settle(offset, n))
+}
+func (f faultyFile) Truncate(size int64) error { return cmp.Or(f.truncate, f.diskFile.Truncate(size)) }
+
+func (f faultyFile) Close() error {
+	err := f.diskFile.Close()
+	return cmp.Or(f.close, err)
+}
+
+func (f faultyFile) Write(p []byte) (int, error) {
+	if f.write == nil {
+		return f.diskFile.Write(p)
+	}
+	n, err := f.diskFile.Write(p[:min(len(p), f.room)])
+	f.room -= n
 	if err == nil && n < len(p) {
-		err = f.err
+		err = f.write
 	}
 	return n, err
 }
 
-func openNarrow(t *testing.T, room int, failure error) *store {
-	s := open(t, t.TempDir(), Options{Memory: 10})
-	create := s.create
-	s.create = func(name string) (io.WriteCloser, error) {
-		f, err := create(name)
-		return narrowFile{f, &room, failure}, err
+// openFaulty opens a store all of whose files break as f says.
+func openFaulty(t *testing.T, f *faults) *store {
+	s := open(t, t.TempDir(), Options{Memory: 10, Free: freeOfTests()})
+	create := s.disk.create
+	s.disk.create = func(name string) (diskFile, error) {
+		if f.create != nil {
+			return nil, f.create
+		}
+		file, err := create(name)
+		return faultyFile{file, f}, err
 	}
+	s.disk.allocates = true
+	s.cache.limit = 0
 	return s
 }
 
-func TestFullDisk(t *testing.T) {
-	path := func(err error) error { return &fs.PathError{Op: "write", Path: "file", Err: err} }
+// freeOfTests is a floor that no disk is below, where there may be a floor at all.
+func freeOfTests() int64 {
+	if knowsFree {
+		return 1
+	}
+	return 0
+}
+
+// unused fails the test if anything in s is still counted, or lies on the disk.
+func unused(t *testing.T, s *store) {
+	t.Helper()
 	for _, c := range []struct {
-		name    string
-		failure error
-		full    bool
+		what string
+		n    int64
 	}{
-		{"no space", path(syscall.ENOSPC), true},
-		{"disk quota", path(syscall.EDQUOT), true},
-		{"broken disk", path(syscall.EIO), false},
+		{"octets written", s.Size()},
+		{"octets of the quota", s.used.Load()},
+		{"octets promised", s.disk.promised},
+		{"octets left to the page cache", s.cache.left.Load()},
+		{"octets kept in the page cache", s.cache.kept.Load()},
+		{"entries", int64(len(s.entries))},
+	} {
+		if c.n != 0 {
+			t.Errorf("%d %s after all was removed", c.n, c.what)
+		}
+	}
+	if s.folder != nil {
+		if left := files(t, s); len(left) != 0 {
+			t.Errorf("files after all was removed: %v", left)
+		}
+	}
+}
+
+// Whatever breaks, whoever writes is told before the entry can be read, for good, and nothing stays.
+func TestFaults(t *testing.T) {
+	path := func(err error) error { return &fs.PathError{Op: "op", Path: "file", Err: err} }
+	for _, c := range []struct {
+		name   string
+		faults faults
+		fails  string // what fails: Reserve, Write or Open
+	}{
+		{"create", faults{create: path(syscall.EMFILE)}, "Reserve"},
+		{"create on a full disk", faults{create: path(syscall.ENOSPC)}, "Reserve"},
+		{"allocate", faults{allocate: syscall.ENOSPC}, "Reserve"},
+		{"allocate on a broken disk", faults{allocate: syscall.EIO}, "Reserve"},
+		{"nothing can be allocated", faults{allocate: errors.ErrUnsupported}, ""},
+		{"write at once", faults{write: path(syscall.ENOSPC)}, "Write"},
+		{"write in the middle", faults{write: path(syscall.ENOSPC), room: 5<<20 + 100}, "Write"},
+		{"write at the end", faults{write: path(syscall.ENOSPC), room: 40 << 20}, "Open"},
+		{"write over the user's quota", faults{write: path(syscall.EDQUOT), room: 100}, "Write"},
+		{"write to a broken disk", faults{write: path(syscall.EIO), room: 100}, "Write"},
+		{"flush", faults{flush: syscall.EIO}, "Write"},
+		{"settle", faults{settle: syscall.EIO}, "Write"},
+		{"truncate", faults{truncate: path(syscall.EIO)}, "Open"},
+		{"close", faults{close: path(syscall.EIO)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openNarrow(t, 25, c.failure)
+			s := openFaulty(t, &c.faults)
 			e := create(t, s)
-			if n, err := e.Write(make([]byte, 20)); n != 20 || err != nil {
-				t.Fatalf("Write = %d, %v", n, err)
-			}
-			for _, want := range []int{5, 0, 0} {
-				n, err := e.Write(make([]byte, 20))
-				if n != want || errors.Is(err, ErrFull) != c.full || !errors.Is(err, c.failure) {
-					t.Errorf("Write to a full disk = %d, %v; want %d", n, err, want)
+			failed := ""
+			var err error
+			step := func(name string, do func() error) {
+				if err == nil {
+					if err = do(); err != nil {
+						failed = name
+					}
 				}
 			}
-			if e.Size() != 25 || s.Size() != 25 {
-				t.Errorf("sizes are %d and %d, want what is really there, 25", e.Size(), s.Size())
+			step("Reserve", func() error { return e.Reserve(50 << 20) })
+			for range 160 {
+				step("Write", func() error { _, err := e.Write(make([]byte, pieceSize)); return err })
 			}
-			small := create(t, s)
-			if _, err := small.Write(make([]byte, 10)); err != nil {
-				t.Errorf("what fits into memory needs no disk: %v", err)
+			step("Write", func() error { _, err := e.Write(make([]byte, 1000)); return err })
+			step("Open", func() error {
+				r, err := e.Open()
+				if err == nil {
+					r.Close()
+				}
+				return err
+			})
+			if failed != c.fails {
+				t.Fatalf("%q failed (%v), want %q", failed, err, c.fails)
 			}
-			// The move from memory to disk fails: nothing is left of it.
-			if n, err := small.Write([]byte{1}); n != 0 || errors.Is(err, ErrFull) != c.full {
-				t.Errorf("moving to a full disk: %d, %v", n, err)
+			if err != nil && errors.Is(err, ErrFull) != noRoom(err) {
+				t.Errorf("%v: is it ErrFull?", err)
 			}
-			if n := len(files(t, s)); n != 1 {
-				t.Errorf("%d files, want that of the first entry only", n)
+			if failed == "Reserve" {
+				if s.used.Load() != 0 || len(files(t, s)) != 0 || s.disk.promised != 0 {
+					t.Errorf("a refusal leaves %d octets, %d promised, %v", s.used.Load(), s.disk.promised, files(t, s))
+				}
+				if n, err := e.Write(make([]byte, 10)); n != 10 || err != nil {
+					t.Errorf("a small entry needs no disk: %d, %v", n, err)
+				}
+			} else if failed != "" {
+				if n, again := e.Write([]byte{1}); n != 0 || again != err {
+					t.Errorf("Write after an error: %d, %v; want the error again", n, again)
+				}
+				if again := e.Reserve(1); again != err {
+					t.Errorf("Reserve after an error: %v; want the error again", again)
+				}
+				if _, again := e.Open(); again != err {
+					t.Errorf("Open after an error: %v; want the error again", again)
+				}
 			}
-			e.Remove()
-			small.Remove()
-			if s.Size() != 0 || len(files(t, s)) != 0 {
-				t.Errorf("left: %d octets, %v", s.Size(), files(t, s))
+			if err := e.Remove(); err != nil {
+				t.Errorf("Remove: %v", err)
+			}
+			unused(t, s)
+		})
+	}
+}
+
+// A disk that runs full while an entry moves there from memory.
+func TestFullWhileSpilling(t *testing.T) {
+	s := openFaulty(t, &faults{write: syscall.ENOSPC})
+	e := create(t, s)
+	if _, err := e.Write(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := e.Write(make([]byte, pieceSize)); n != 0 || !errors.Is(err, ErrFull) {
+		t.Errorf("Write = %d, %v", n, err)
+	}
+	e.Remove()
+	unused(t, s)
+}
+
+// smallDisk lets a store believe in a disk of so many octets. It allocates; what is written is not kept.
+type smallDisk struct {
+	mu        sync.Mutex
+	all, free int64
+	asked     int
+	broken    error
+	no        bool // nothing can be allocated
+}
+
+type smallFile struct {
+	diskFile
+	*smallDisk
+	size, allocated *int64
+}
+
+func (d *smallDisk) below(s *store) {
+	create := s.disk.create
+	s.disk.allocates = true
+	s.disk.free = func() (int64, int64, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.asked++
+		return d.free, d.all, d.broken
+	}
+	s.disk.create = func(name string) (diskFile, error) {
+		f, err := create(name)
+		return smallFile{f, d, new(int64), new(int64)}, err
+	}
+}
+
+func (f smallFile) allocate(offset, n int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.no {
+		return errors.ErrUnsupported
+	}
+	if n > f.free {
+		return syscall.ENOSPC
+	}
+	f.free -= n
+	*f.allocated += n
+	return nil
+}
+
+func (f smallFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := int64(len(p))
+	fits := min(n, *f.allocated)
+	if n-fits > f.free {
+		return 0, syscall.ENOSPC
+	}
+	*f.allocated -= fits
+	f.free -= n - fits
+	*f.size += n
+	return len(p), nil
+}
+
+func (f smallFile) Truncate(int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.free += *f.allocated
+	*f.allocated = 0
+	return nil
+}
+
+func (f smallFile) Close() error {
+	f.Truncate(0)
+	f.mu.Lock()
+	f.free += *f.size
+	f.mu.Unlock()
+	return f.diskFile.Close()
+}
+
+// Four messages of 4 GiB for a disk of 10 GiB: two are admitted, the others are refused before they begin.
+func TestReserveOnASmallDisk(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		no   bool
+	}{{"allocating", false}, {"promising", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, t.TempDir(), Options{})
+			d := &smallDisk{all: 10 << 30, free: 10 << 30, no: c.no}
+			d.below(s)
+			s.disk.floor, s.disk.share = 1<<30, 64<<20
+			var entries []*entry
+			for i := range 4 {
+				e := create(t, s)
+				entries = append(entries, e)
+				err := e.Reserve(4 << 30)
+				if i < 2 && err != nil || i >= 2 && !errors.Is(err, ErrFull) {
+					t.Errorf("entry %d: %v", i, err)
+				}
+			}
+			if n := len(files(t, s)); n != 2 {
+				t.Errorf("%d files, want those of the two", n)
+			}
+			// The one that gets less than it asked for gives back the rest when it is read.
+			if _, err := entries[0].Write(make([]byte, 4<<20)); err != nil {
+				t.Fatal(err)
+			}
+			r, err := entries[0].Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			if err := entries[2].Reserve(4 << 30); err != nil {
+				t.Errorf("room given back is not found: %v", err)
+			}
+			for _, e := range entries {
+				e.Remove()
+			}
+			unused(t, s)
+			if d.free != d.all {
+				t.Errorf("%d octets of the disk are still taken", d.all-d.free)
 			}
 		})
 	}
 }
 
-func TestFullAtCreation(t *testing.T) {
-	s := open(t, t.TempDir(), Options{Memory: 10})
-	s.create = func(string) (io.WriteCloser, error) { return nil, syscall.ENOSPC }
-	if _, err := create(t, s).Write(make([]byte, 11)); !errors.Is(err, ErrFull) {
-		t.Errorf("Write = %v, want ErrFull", err)
-	}
-	if s.Size() != 0 {
-		t.Errorf("the store holds %d octets", s.Size())
+// Without a word on how much comes, those that find no more room are refused, the disk never goes below the floor,
+// and small entries find room still.
+func TestFloor(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		s := open(t, t.TempDir(), Options{Memory: 10})
+		d := &smallDisk{all: 1 << 30, free: 1 << 30, no: no}
+		d.below(s)
+		s.disk.floor, s.disk.share = 100<<20, 16<<20
+		var group sync.WaitGroup
+		var total atomic.Int64
+		for range 8 {
+			group.Go(func() {
+				e, piece := create(t, s), make([]byte, 1<<20)
+				var err error
+				for err == nil {
+					_, err = e.Write(piece)
+				}
+				if !errors.Is(err, ErrFull) {
+					t.Errorf("want ErrFull, got %v", err)
+				}
+				total.Add(e.Size())
+			})
+		}
+		group.Wait()
+		if d.free < 108<<20 { // 8 of them may have been small until then
+			t.Errorf("large entries leave %d octets free", d.free)
+		}
+		if total.Load() < 1<<30/2 {
+			t.Errorf("the entries came to %d octets together: steps must become small near the limit", total.Load())
+		}
+		for range 8 {
+			if _, err := create(t, s).Write(make([]byte, 900<<10)); err != nil {
+				t.Fatalf("a small entry on a disk that is full for large ones: %v", err)
+			}
+		}
+		var err error
+		for n := 0; err == nil && n < 1000; n++ {
+			_, err = create(t, s).Write(make([]byte, 900<<10))
+		}
+		if !errors.Is(err, ErrFull) || d.free < 100<<20 {
+			t.Errorf("small entries end in %v and leave %d octets free", err, d.free)
+		}
+		if _, err := create(t, s).Write(make([]byte, 10)); err != nil {
+			t.Errorf("what fits into memory needs no disk: %v", err)
+		}
+		for e := range s.entries {
+			e.Remove()
+		}
+		unused(t, s)
+
+		d.broken = errors.New("broken")
+		e := create(t, s)
+		if _, err := e.Write(make([]byte, 100)); !errors.Is(err, d.broken) || errors.Is(err, ErrFull) {
+			t.Errorf("a disk that does not tell: %v", err)
+		}
 	}
 }
 
-func TestFloor(t *testing.T) {
-	s := open(t, t.TempDir(), Options{Memory: 10})
-	asked, free := 0, int64(1000)
-	s.floor, s.free = 500, func() (int64, error) { asked++; return free, nil }
-
-	e := create(t, s)
-	if _, err := e.Write(make([]byte, 100)); err != nil || asked != 1 {
-		t.Fatalf("the first octets: %v, asked %d times", err, asked)
-	}
-	for range 10 {
-		if _, err := e.Write(make([]byte, 100)); err != nil || asked != 1 {
-			t.Fatalf("a few more octets: %v, asked %d times", err, asked)
-		}
-	}
-	free = 550
-	if _, err := create(t, s).Write(make([]byte, 100)); !errors.Is(err, ErrFull) || asked != 2 {
-		t.Fatalf("a new file below the floor: %v, asked %d times", err, asked)
-	}
-	if _, err := create(t, s).Write(make([]byte, 10)); err != nil || asked != 2 {
-		t.Fatalf("a small entry: %v, asked %d times", err, asked)
-	}
-	if _, err := e.Write(make([]byte, 100)); !errors.Is(err, ErrFull) || asked != 3 {
-		t.Fatalf("an old file after the floor was seen: %v, asked %d times", err, asked)
-	}
-	free = 100 << 20
-	e = create(t, s)
-	if _, err := e.Write(make([]byte, 100)); err != nil || asked != 4 {
-		t.Fatalf("room again: %v, asked %d times", err, asked)
-	}
-	for range 40 {
-		if _, err := e.Write(make([]byte, 1<<20)); err != nil {
+// The file system is asked in steps that grow, not at every write.
+func TestFloorIsAskedSeldom(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	d := &smallDisk{all: 1 << 40, free: 1 << 40}
+	d.below(s)
+	s.disk.floor = 1
+	e, record := create(t, s), make([]byte, 16<<10)
+	for range 512 << 20 / len(record) {
+		if _, err := e.Write(record); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if asked != 4+2 {
-		t.Errorf("asked %d times for 40 MiB, want once in 16", asked-4)
-	}
-
-	broken := errors.New("broken")
-	s.free = func() (int64, error) { return 0, broken }
-	if _, err := create(t, s).Write(make([]byte, 100)); !errors.Is(err, broken) || errors.Is(err, ErrFull) {
-		t.Errorf("a disk that does not tell: %v", err)
+	if d.asked > 20 {
+		t.Errorf("asked %d times for 512 MiB", d.asked)
 	}
 }
 
@@ -150,6 +401,92 @@ func TestFloorOfTheRealDisk(t *testing.T) {
 	if _, err := create(t, s).Write(make([]byte, 11)); !errors.Is(err, ErrFull) {
 		t.Errorf("Write = %v, want ErrFull", err)
 	}
+	s = open(t, t.TempDir(), Options{})
+	if _, all, err := s.disk.free(); err != nil || s.disk.floor != min(1<<30, all/20) || s.disk.floor == 0 {
+		t.Errorf("the default floor is %d of %d octets, %v", s.disk.floor, all, err)
+	}
+}
+
+// The last part of the quota is for small entries, and one that has reserved is not disturbed by others.
+func TestShareOfTheQuota(t *testing.T) {
+	const quota = 32 << 20
+	s := open(t, t.TempDir(), Options{Quota: quota, Free: freeOfTests()})
+	bulk := create(t, s)
+	if err := bulk.Reserve(quota); !errors.Is(err, ErrFull) {
+		t.Errorf("a large entry may take all: %v", err)
+	}
+	if err := bulk.Reserve(quota - 2<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(t, s).Write(make([]byte, 1<<20+1)); !errors.Is(err, ErrFull) {
+		t.Errorf("a large entry takes of the share of the small ones: %v", err)
+	}
+	for range 2 {
+		if _, err := create(t, s).Write(make([]byte, 1<<20)); err != nil {
+			t.Errorf("a small entry finds no room: %v", err)
+		}
+	}
+	if _, err := create(t, s).Write([]byte{1}); !errors.Is(err, ErrFull) {
+		t.Errorf("more than the quota: %v", err)
+	}
+	if _, err := bulk.Write(make([]byte, quota-2<<20)); err != nil {
+		t.Errorf("what was reserved is not there: %v", err)
+	}
+	for e := range s.entries {
+		e.Remove()
+	}
+	unused(t, s)
+}
+
+// Many at once reach the quota in every way there is. Nobody gets more, and nothing stays counted.
+func TestTogether(t *testing.T) {
+	const quota = 8 << 20
+	s := open(t, t.TempDir(), Options{Quota: quota, Free: freeOfTests()})
+	var group sync.WaitGroup
+	var refused atomic.Int64
+	for i := range 64 {
+		group.Go(func() {
+			for j := range 8 {
+				e := create(t, s)
+				size := 100 << (uint(i+j) % 15) // 100 octets to 1.6 MiB
+				var err error
+				if i%3 == 0 {
+					before := e.taken
+					if err = e.Reserve(int64(size)); err != nil && e.taken != before {
+						t.Error("a refused entry has changed")
+					}
+				}
+				for n := 0; err == nil && n < size; n += 50 << 10 {
+					_, err = e.Write(make([]byte, min(50<<10, size-n)))
+				}
+				if err == nil && j%2 == 0 {
+					var r io.ReadCloser
+					if r, err = e.Open(); err == nil {
+						r.Close()
+					}
+				}
+				if errors.Is(err, ErrFull) {
+					refused.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+				if used := s.used.Load(); used > quota {
+					t.Errorf("%d octets of %d are in use", used, quota)
+				}
+				if j%4 != 0 {
+					e.Remove()
+				}
+			}
+		})
+	}
+	group.Wait()
+	if refused.Load() == 0 {
+		t.Error("nobody was refused: the test shows nothing")
+	}
+	for e := range s.entries {
+		e.Remove()
+	}
+	unused(t, s)
 }
 
 // A symbolic link that waits under the name of a new file is neither followed nor replaced.
@@ -221,7 +558,7 @@ func TestRemoveOfAFileThatIsGone(t *testing.T) {
 	if _, err := e.Write(make([]byte, 11)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.folder.remove(e.name); err != nil {
+	if err := s.folder.remove(e.file.name); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Remove(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -128,8 +127,12 @@ func sweep(parent *os.Root) error {
 }
 
 // create makes a file for writing. The name must be ours and new.
-func (f *folder) create(name string) (io.WriteCloser, error) {
-	return f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+func (f *folder) create(name string) (diskFile, error) {
+	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return systemFile{file}, nil
 }
 
 func (f *folder) open(name string) (*os.File, error) {
@@ -143,7 +146,9 @@ func (f *folder) remove(name string) error {
 	return nil
 }
 
-func (f *folder) free() (int64, error) { return freeOf(f.lock) }
+func (f *folder) free() (free, all int64, err error) { return freeOf(f.lock) }
+
+func (f *folder) onMemory() bool { return onMemory(f.lock) }
 
 // close removes the subfolder and gives back its name. It also undoes an openFolder that failed on its way.
 func (f *folder) close() error {

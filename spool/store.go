@@ -6,14 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"sync"
 	"sync/atomic"
 )
-
-// askEvery is how many octets may go into files before the file system is asked again what is free.
-const askEvery = 16 << 20
 
 var errClosed = fmt.Errorf("spool: %w", fs.ErrClosed)
 
@@ -21,13 +17,13 @@ var errClosed = fmt.Errorf("spool: %w", fs.ErrClosed)
 type store struct {
 	memory int64 // an entry up to this size stays in memory
 	quota  int64
-	floor  int64 // octets that must stay free on the disk
+	share  int64 // of the quota, for small entries
 	folder *folder
-	create func(name string) (io.WriteCloser, error) // folder.create
-	free   func() (int64, error)                     // folder.free
+	disk   disk
+	cache  cache
 
-	used    atomic.Int64 // octets of all entries
-	unasked atomic.Int64 // octets written into files since the file system was asked what is free
+	size atomic.Int64 // octets written to all entries
+	used account      // octets of the quota
 
 	mu      sync.Mutex
 	entries map[*entry]struct{} // nil once closed
@@ -51,7 +47,7 @@ func (s *store) Create(ctx context.Context) (Entry, error) {
 	return e, nil
 }
 
-func (s *store) Size() int64 { return s.used.Load() }
+func (s *store) Size() int64 { return s.size.Load() }
 
 func (s *store) Close() error {
 	s.mu.Lock()
@@ -71,43 +67,44 @@ func (s *store) Close() error {
 	return errors.Join(errs...)
 }
 
+// forget takes back what a removed entry had of the quota.
 func (s *store) forget(e *entry) {
 	s.mu.Lock()
 	delete(s.entries, e)
 	s.mu.Unlock()
-	s.used.Add(-e.size.Load())
+	s.size.Add(-e.size.Load())
+	s.used.give(e.taken)
 }
 
-// reserve takes n octets of the quota, or none.
-func (s *store) reserve(n int64) error {
-	for {
-		used := s.used.Load()
-		if n > s.quota-used {
-			return fmt.Errorf("%w: %d of %d octets are in use and %d more are needed", ErrFull, used, s.quota, n)
-		}
-		if s.used.CompareAndSwap(used, used+n) {
-			return nil
-		}
+// take takes n octets of the quota for an entry, or none. A large one leaves the share of the small ones.
+func (s *store) take(n int64, large bool) error {
+	limit := s.quota
+	if large {
+		limit -= s.share
 	}
-}
-
-// room refuses n more octets in a file where that would leave too little free on the disk. It asks the file system now
-// and then, always for the first octets of a file, and for every write from a refusal on until there is room again.
-func (s *store) room(n int64, first bool) error {
-	if s.floor == 0 || s.unasked.Add(n) < askEvery && !first {
-		return nil
+	if !s.used.take(n, limit) {
+		return fmt.Errorf("%w: %d of %d octets are in use and %d more are needed", ErrFull, s.used.Load(), s.quota, n)
 	}
-	free, err := s.free()
-	if err != nil {
-		return fmt.Errorf("spool: asking how much is free: %w", err)
-	}
-	if free-n < s.floor {
-		s.unasked.Store(askEvery)
-		return fmt.Errorf("%w: the disk has %d octets free, %d of them reserved, and %d more are needed", ErrFull, free, s.floor, n)
-	}
-	s.unasked.Store(0)
 	return nil
 }
+
+// account counts octets that are shared by many.
+type account struct{ atomic.Int64 }
+
+// take takes n octets, or none where that would make more than limit.
+func (a *account) take(n, limit int64) bool {
+	for {
+		taken := a.Load()
+		if n > limit-taken {
+			return false
+		}
+		if a.CompareAndSwap(taken, taken+n) {
+			return true
+		}
+	}
+}
+
+func (a *account) give(n int64) { a.Add(-n) }
 
 // full makes an error of a disk that has no room wrap ErrFull.
 func full(err error) error {

@@ -20,7 +20,7 @@ const (
 
 func tryLock(*os.File) (bool, error) { return true, nil }
 
-func freeOf(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
+func freeOf(*os.File) (free, all int64, err error) { return 0, 0, errors.ErrUnsupported }
 
 // worldWritable cannot tell: the mode bits say nothing about access lists.
 func worldWritable(fs.FileInfo) bool { return false }

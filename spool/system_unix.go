@@ -38,11 +38,11 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil && failed == nil, errors.Join(err, failed)
 }
 
-// freeOf returns the octets that an ordinary user may still write to the file system of f.
-func freeOf(f *os.File) (int64, error) {
+// freeOf returns the octets that an ordinary user may still write to the file system of f, and those of all of it.
+func freeOf(f *os.File) (free, all int64, err error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var st syscall.Statfs_t
 	var failed error
@@ -53,7 +53,7 @@ func freeOf(f *os.File) (int64, error) {
 			}
 		}
 	})
-	return int64(st.Bavail) * int64(st.Bsize), errors.Join(err, failed)
+	return int64(st.Bavail) * int64(st.Bsize), int64(st.Blocks) * int64(st.Bsize), errors.Join(err, failed)
 }
 
 func worldWritable(info fs.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }

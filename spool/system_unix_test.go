@@ -36,7 +36,9 @@ func child(dir string) {
 	if err == nil {
 		var e Entry
 		if e, err = s.Create(context.Background()); err == nil {
-			_, err = e.Write(make([]byte, 1000))
+			if err = e.Reserve(8 << 20); err == nil {
+				_, err = e.Write(make([]byte, 2<<20))
+			}
 		}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -34,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) spool.Store) {
 		{"readers are independent", independentReaders},
 		{"caller keeps its buffer", callerKeepsItsBuffer},
 		{"closed reader", closedReader},
+		{"reserve", reserve},
 		{"remove", remove},
 		{"remove below a reader", removeBelowReader},
 		{"remove below a writer", removeBelowWriter},
@@ -74,6 +76,40 @@ func RunFull(t *testing.T, open func(t *testing.T, quota int64) spool.Store) {
 			t.Errorf("the store holds %d octets after a refusal", s.Size())
 		}
 		write(t, create(t, s), make([]byte, quota), quota)
+	})
+	t.Run("reserved", func(t *testing.T) {
+		s := open(t, quota)
+		defer s.Close()
+		first, second := create(t, s), create(t, s)
+		for _, n := range []int64{quota + 1, math.MaxInt64} {
+			if err := first.Reserve(n); !errors.Is(err, spool.ErrFull) {
+				t.Errorf("Reserve(%d) = %v, want ErrFull", n, err)
+			}
+		}
+		for range 2 { // what is reserved already counts
+			if err := first.Reserve(quota - Memory); err != nil {
+				t.Fatalf("after a refusal: %v", err)
+			}
+		}
+		if err := second.Reserve(Memory + 1); !errors.Is(err, spool.ErrFull) {
+			t.Errorf("Reserve of more than is left: %v", err)
+		}
+		write(t, second, octets(Memory), Memory)
+		write(t, first, octets(quota-Memory), 1000)
+		if n, err := first.Write([]byte{1}); n != 0 || !errors.Is(err, spool.ErrFull) {
+			t.Errorf("Write into a full store = %d, %v; want 0, ErrFull", n, err)
+		}
+		check(t, second, octets(Memory))
+		if err := first.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		third := create(t, s)
+		if err := third.Reserve(quota - Memory); err != nil {
+			t.Errorf("what was removed is not free: %v", err)
+		}
+		write(t, third, octets(100), 100)
+		check(t, third, octets(100))
+		write(t, create(t, s), octets(quota-Memory-100), 1000) // what was not used is free once it is read
 	})
 	t.Run("together", func(t *testing.T) {
 		s := open(t, quota)
@@ -223,6 +259,32 @@ func closedReader(t *testing.T, s spool.Store) {
 		}
 		if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
 			t.Errorf("size %d: Read after Close = %d, %v; want an error that is not the end", size, n, err)
+		}
+	}
+}
+
+func reserve(t *testing.T, s spool.Store) {
+	for _, n := range []int64{math.MinInt64, -1, 0, 1, Memory, Memory + 1, 2 << 20} {
+		for _, size := range []int{0, 1, Memory, Memory + 1, 1 << 20} {
+			e, want := create(t, s), octets(size)
+			write(t, e, want[:size/2], Memory)
+			if err := e.Reserve(n); err != nil {
+				t.Errorf("Reserve(%d): %v", n, err)
+			}
+			if e.Size() != int64(size/2) || s.Size() != int64(size/2) {
+				t.Errorf("Reserve(%d) counts as written: %d, %d", n, e.Size(), s.Size())
+			}
+			write(t, e, want[size/2:], Memory)
+			check(t, e, want)
+			if err := e.Reserve(n); err != nil {
+				t.Errorf("Reserve(%d) after Open: %v", n, err)
+			}
+			if err := e.Remove(); err != nil {
+				t.Error(err)
+			}
+			if err := e.Reserve(n); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("Reserve after Remove: %v", err)
+			}
 		}
 	}
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spool
+
+// window is how much of a file is on its way to the disk at a time.
+const window = 8 << 20
+
+// cache is how much of a store's files may be in the page cache.
+//
+// Of each file the head: reading begins there, so the head is what saves reading from the disk. Half of the limit is
+// left to the system, which may never write it, for a file that is removed soon is forgotten before; a quarter of the
+// memory would be too much for that: where some 15 % of it wait to be written, Linux slows down everybody who writes.
+// The other half is written as it comes, and stays. What goes beyond is written as it comes and dropped, at most two
+// windows behind: so the disk slows down the sender.
+type cache struct {
+	limit int64
+	left  account // octets left to the system
+	kept  account // octets written and kept
+}
+
+// cached is the part that one file has in it: from its beginning left octets are left to the system, further ones up
+// to kept are written and kept, and those up to gone are written and dropped.
+type cached struct {
+	*cache
+	seen    int64 // the file's size
+	left    int64
+	kept    int64
+	started int64 // up to here the file is on its way to the disk, or left
+	gone    int64 // up to here it has arrived, or is left
+}
+
+// wrote is told that the file has grown to size.
+func (c *cached) wrote(f diskFile, size int64) error {
+	n := size - c.seen
+	if c.left == c.seen && c.cache.left.take(n, c.limit/2) {
+		c.seen, c.left, c.kept, c.started, c.gone = size, size, size, size, size
+		return nil
+	}
+	if c.kept == c.seen && c.cache.kept.take(n, c.limit-c.limit/2) {
+		c.kept = size
+	}
+	c.seen = size
+	if size-c.started < window {
+		return nil
+	}
+	if err := f.flush(c.started, size-c.started); err != nil {
+		return err
+	}
+	c.started = size
+	behind := size - 2*window
+	if behind <= c.gone {
+		return nil
+	}
+	if err := f.settle(c.gone, behind-c.gone); err != nil {
+		return err
+	}
+	if from := max(c.gone, c.kept); from < behind {
+		f.drop(from, behind-from)
+	}
+	c.gone = behind
+	return nil
+}
+
+// forget gives back what the file had.
+func (c *cached) forget() {
+	c.cache.left.give(c.left)
+	c.cache.kept.give(c.kept - c.left)
+	c.left, c.kept = 0, 0
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spool
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// span is the octets from one offset to another.
+type span struct{ from, to int64 }
+
+// tracedFile notes what it is asked about the page cache.
+type tracedFile struct {
+	diskFile
+	flushed, settled, dropped span
+	broken                    error
+}
+
+func (f *tracedFile) flush(offset, n int64) error  { return f.note(&f.flushed, offset, n) }
+func (f *tracedFile) settle(offset, n int64) error { return f.note(&f.settled, offset, n) }
+func (f *tracedFile) drop(offset, n int64) {
+	if f.note(&f.dropped, offset, n) != nil {
+		panic("dropped after an error")
+	}
+}
+
+// note lengthens a span; there must be no gap in it.
+func (f *tracedFile) note(s *span, offset, n int64) error {
+	if *s == (span{}) {
+		*s = span{offset, offset}
+	}
+	if s.to != offset {
+		return errors.New("a gap")
+	}
+	s.to += n
+	return f.broken
+}
+
+// The head of a file is left to the system, what follows is written and kept, and the rest written and dropped.
+func TestCache(t *testing.T) {
+	all := cache{limit: 64 << 20}
+	write := func(c *cached, f *tracedFile, size int64) {
+		t.Helper()
+		for at := c.seen; at < size; at += pieceSize {
+			if err := c.wrote(f, at+pieceSize); err != nil {
+				t.Fatal(err)
+			}
+			if waiting := c.started - c.gone; c.started > c.left && waiting > 3*window {
+				t.Fatalf("%d octets are on their way to the disk", waiting)
+			}
+			if c.seen-c.started > window {
+				t.Fatalf("%d octets wait to be written", c.seen-c.started)
+			}
+		}
+	}
+	first, f := cached{cache: &all}, new(tracedFile)
+	write(&first, f, 32<<20)
+	if f.flushed != (span{}) {
+		t.Errorf("flushed %v of what is left to the system", f.flushed)
+	}
+	write(&first, f, 64<<20)
+	if f.flushed != (span{32 << 20, 64 << 20}) || f.settled != (span{32 << 20, 48 << 20}) || f.dropped != (span{}) {
+		t.Errorf("of what is kept: flushed %v, settled %v, dropped %v", f.flushed, f.settled, f.dropped)
+	}
+	write(&first, f, 128<<20)
+	if f.flushed != (span{32 << 20, 128 << 20}) || f.settled != (span{32 << 20, 112 << 20}) || f.dropped != (span{64 << 20, 112 << 20}) {
+		t.Errorf("in the end: flushed %v, settled %v, dropped %v", f.flushed, f.settled, f.dropped)
+	}
+
+	// While one has it all, another has none; what is forgotten is there for the next.
+	second, g := cached{cache: &all}, new(tracedFile)
+	write(&second, g, 32<<20)
+	if g.flushed != (span{0, 32 << 20}) || g.dropped != (span{0, 16 << 20}) {
+		t.Errorf("without any cache: flushed %v, dropped %v", g.flushed, g.dropped)
+	}
+	first.forget()
+	second.forget()
+	if all.left.Load() != 0 || all.kept.Load() != 0 {
+		t.Errorf("after all is forgotten: %d and %d octets", all.left.Load(), all.kept.Load())
+	}
+	third, h := cached{cache: &all}, new(tracedFile)
+	write(&third, h, 32<<20)
+	if h.flushed != (span{}) {
+		t.Errorf("flushed %v, want nothing", h.flushed)
+	}
+
+	h.broken = syscall.EIO
+	if err := third.wrote(h, 48<<20); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a broken disk: %v", err)
+	}
+}
