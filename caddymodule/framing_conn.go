@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // maxHead is how many octets of one request's head are held, and so the longest that passes. Caddy's max_header_size is 16 KiB.
@@ -28,12 +29,12 @@ type framedConn struct {
 	net.Conn
 	refused func(reason string)
 
-	in       []byte // read and not yet passed on
-	ready    int    // so many of them may pass
-	searched int    // so many have been searched for the end of a head
-	body     body   // that is passing
-	err      error  // follows the octets that are ready
-	switched atomic.Bool
+	in       []byte      // read and not yet passed on
+	ready    int         // so many of them may pass
+	searched int         // so many have been searched for the end of a head
+	body     body        // that is passing
+	err      error       // follows the octets that are ready
+	switched atomic.Bool // to another protocol: all may pass
 }
 
 // body is where the body of a request ends.
@@ -368,12 +369,11 @@ func hexValue(c byte) int64 {
 	return int64(c - '0')
 }
 
-// Write implements io.Writer. A switch of protocols ends the watching.
-func (c *framedConn) Write(p []byte) (int, error) {
-	if bytes.HasPrefix(p, []byte("HTTP/1.1 101 ")) {
-		c.switched.Store(true)
-	}
-	return c.Conn.Write(p)
+// SetDeadline is what Go's server calls when a handler takes the connection over, and at no other time: no request comes any
+// more, and the watching ends. What is written tells nothing, for an answer may hold what its client likes.
+func (c *framedConn) SetDeadline(t time.Time) error {
+	c.switched.Store(true)
+	return c.Conn.SetDeadline(t)
 }
 
 // ReadFrom implements io.ReaderFrom, by which files go out through the kernel.

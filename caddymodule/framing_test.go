@@ -3,7 +3,6 @@
 package caddymodule
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -156,25 +155,6 @@ func TestFramingBodies(t *testing.T) {
 			t.Errorf("%q: the handler got %v", body, err)
 		}
 		conn.Close()
-	}
-}
-
-// TestFramingSwitch: after a switch of protocols everything passes.
-func TestFramingSwitch(t *testing.T) {
-	const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\n\r\n"
-	const after = "\n\n : \r\nfree\r\n \r\n\r\n"
-	var out bytes.Buffer
-	c := &framedConn{Conn: struct {
-		readConn
-		io.Writer
-	}{readConn{Reader: strings.NewReader(upgrade + after)}, &out}, refused: func(r string) { t.Error(r) }}
-	head := make([]byte, len(upgrade))
-	if _, err := io.ReadFull(c, head); err != nil || string(head) != upgrade {
-		t.Fatalf("%q, %v", head, err)
-	}
-	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-	if rest, err := io.ReadAll(c); string(rest) != after || err != nil {
-		t.Errorf("%q, %v", rest, err)
 	}
 }
 
