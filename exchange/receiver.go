@@ -88,6 +88,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 		ContentType: r.Header.Get("Content-Type"),
 		Original:    r.Header.Get(wire.HeaderOriginalContentType),
 		Body:        &limited{Reader: r.Body, x: x},
+		Length:      r.ContentLength,
 	}, func(m *wire.Message) error { return x.check(r, m) })
 	if err == nil {
 		defer message.Discard()

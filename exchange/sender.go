@@ -169,6 +169,7 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
 		Body:        response.Body,
+		Length:      response.ContentLength,
 	}, func(*wire.Message) error { return unknown })
 	if err != nil {
 		if own := x.upload.failed(); own != nil {

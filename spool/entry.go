@@ -77,18 +77,30 @@ func (e *entry) makeRoom(n int64) error {
 	return nil
 }
 
+func (e *entry) Done() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	e.store.used.give(e.taken - e.size.Load())
+	e.taken = e.size.Load()
+	if e.file != nil {
+		e.err = e.file.finish()
+	}
+	return e.err
+}
+
 func (e *entry) Open() (io.ReadSeekCloser, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
 		return nil, e.err
 	}
-	e.store.used.give(e.taken - e.size.Load())
-	e.taken = e.size.Load()
 	if e.file == nil {
 		return &memoryReader{octets: e.memory}, nil
 	}
-	if e.err = e.file.finish(); e.err != nil {
+	if e.err = e.file.show(); e.err != nil {
 		return nil, e.err
 	}
 	r, err := e.file.open()

@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults faults
-		fails  string // what fails: Reserve, Write or Open
+		fails  string // what fails: Reserve, Write or Done
 	}{
 		{"create", faults{create: path(syscall.EMFILE)}, "Reserve"},
 		{"create on a full disk", faults{create: path(syscall.ENOSPC)}, "Reserve"},
@@ -120,12 +120,12 @@ func TestFaults(t *testing.T) {
 		{"nothing can be allocated", faults{allocate: errors.ErrUnsupported}, ""},
 		{"write at once", faults{write: path(syscall.ENOSPC)}, "Write"},
 		{"write in the middle", faults{write: path(syscall.ENOSPC), room: 5<<20 + 100}, "Write"},
-		{"write at the end", faults{write: path(syscall.ENOSPC), room: 40 << 20}, "Open"},
+		{"write at the end", faults{write: path(syscall.ENOSPC), room: 40 << 20}, "Done"},
 		{"write over the user's quota", faults{write: path(syscall.EDQUOT), room: 100}, "Write"},
 		{"write to a broken disk", faults{write: path(syscall.EIO), room: 100}, "Write"},
 		{"flush", faults{flush: syscall.EIO}, "Write"},
 		{"settle", faults{settle: syscall.EIO}, "Write"},
-		{"truncate", faults{truncate: path(syscall.EIO)}, "Open"},
+		{"truncate", faults{truncate: path(syscall.EIO)}, "Done"},
 		{"close", faults{close: path(syscall.EIO)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,6 +145,7 @@ func TestFaults(t *testing.T) {
 				step("Write", func() error { _, err := e.Write(make([]byte, pieceSize)); return err })
 			}
 			step("Write", func() error { _, err := e.Write(make([]byte, 1000)); return err })
+			step("Done", e.Done)
 			step("Open", func() error {
 				r, err := e.Open()
 				if err == nil {
@@ -171,6 +172,9 @@ func TestFaults(t *testing.T) {
 				}
 				if again := e.Reserve(1); again != err {
 					t.Errorf("Reserve after an error: %v; want the error again", again)
+				}
+				if again := e.Done(); again != err {
+					t.Errorf("Done after an error: %v; want the error again", again)
 				}
 				if _, again := e.Open(); again != err {
 					t.Errorf("Open after an error: %v; want the error again", again)
@@ -295,15 +299,13 @@ func TestReserveOnASmallDisk(t *testing.T) {
 			if n := len(files(t, s)); n != 2 {
 				t.Errorf("%d files, want those of the two", n)
 			}
-			// The one that gets less than it asked for gives back the rest when it is read.
+			// The one that gets less than it asked for gives back the rest when it is done.
 			if _, err := entries[0].Write(make([]byte, 4<<20)); err != nil {
 				t.Fatal(err)
 			}
-			r, err := entries[0].Open()
-			if err != nil {
+			if err := entries[0].Done(); err != nil {
 				t.Fatal(err)
 			}
-			r.Close()
 			if err := entries[2].Reserve(4 << 30); err != nil {
 				t.Errorf("room given back is not found: %v", err)
 			}
@@ -458,6 +460,9 @@ func TestTogether(t *testing.T) {
 				}
 				for n := 0; err == nil && n < size; n += 50 << 10 {
 					_, err = e.Write(make([]byte, min(50<<10, size-n)))
+				}
+				if err == nil && j%3 == 0 {
+					err = e.Done()
 				}
 				if err == nil && j%2 == 0 {
 					var r io.ReadCloser

@@ -27,6 +27,7 @@ type file struct {
 
 	piece    *[pieceSize]byte // what comes next; nil while empty
 	filled   int64            // octets in piece
+	shown    bool             // there are readers, who want to see everything at once
 	size     int64            // octets in the file
 	room     int64            // octets that have room on the disk
 	promised int64            // those of them that have only a promise
@@ -90,7 +91,7 @@ func (f *file) take(n int64) error {
 // write appends what has room.
 func (f *file) write(p []byte) error {
 	for len(p) > 0 {
-		if f.piece == nil && len(p) >= pieceSize {
+		if f.piece == nil && (f.shown || len(p) >= pieceSize) {
 			return f.put(p)
 		}
 		if f.piece == nil {
@@ -133,13 +134,22 @@ func (f *file) put(p []byte) error {
 	return nil
 }
 
-// finish writes what is not written yet, and gives back the room that was not needed.
-func (f *file) finish() error {
+// show writes what is not written yet, sees that nothing was lost, and lets readers see from now on.
+func (f *file) show() error {
+	f.shown = true
 	if err := f.putPiece(); err != nil {
 		return err
 	}
 	if err := f.disk.settle(0, 1); err != nil {
 		return fmt.Errorf("spool: writing to the disk: %w", full(err))
+	}
+	return nil
+}
+
+// finish is show for what will not grow any more: it gives back the room that was not needed.
+func (f *file) finish() error {
+	if err := f.show(); err != nil {
+		return err
 	}
 	if f.excess && f.room > f.size {
 		if err := f.disk.Truncate(f.size); err != nil {

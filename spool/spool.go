@@ -40,17 +40,20 @@ type Store interface {
 type Entry interface {
 	// Reserve takes room for n more octets at once, so that writing them cannot end in ErrFull. Where there is none it
 	// returns an error that wraps ErrFull, and the entry is as it was. Room that is reserved already counts: a second
-	// call with the same n takes nothing. What is not used goes back when the entry is opened.
+	// call with the same n takes nothing.
 	Reserve(n int64) error
 	// Write appends. It returns an error that wraps ErrFull where there is no room. It takes all of p or nothing, and
 	// an error is final: the entry is good for nothing but Remove then, so that none with a hole is ever read.
 	io.Writer
-	// Open returns a reader of what has been written so far; octets written later may or may not be seen.
+	// Done says that all has been written. Room that was reserved and not used goes back. A file is written in pieces,
+	// so it is Done, or Open before it, that says if the last one failed or if the disk lost one.
+	Done() error
+	// Open returns a reader of what has been written so far. One of an entry in a file also sees what is written later,
+	// at once: from then on there are no pieces. One of an entry in memory does not.
+	//
 	// The reader of an entry that lies in a file is an *os.File, which io.Copy can hand to the kernel as a whole.
 	// Close it before Remove: what a reader still holds open is not counted any more. A reader is for one goroutine,
 	// but where it stands, Seek(0, io.SeekCurrent), may be asked by another meanwhile.
-	//
-	// A file is written in pieces, so it is Open that says if the last one failed, or if the disk lost one.
 	Open() (io.ReadSeekCloser, error)
 	// Size returns the octets written.
 	Size() int64

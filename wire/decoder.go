@@ -39,6 +39,9 @@ type Incoming struct {
 	ContentType string // of the HTTP message
 	Original    string // x-original-content-type
 	Body        io.Reader
+	// Length is how many octets the message has, as far as its sender said so, else 0 or less. The spool must have room
+	// for them when the header has been read; a message that is longer after all finds room as it comes.
+	Length int64
 }
 
 // Decode reads a message to its end (message-and-transport 5.5). check is called when the X-Road header is known, with
@@ -50,6 +53,9 @@ func (d *Decoder) Decode(ctx context.Context, in Incoming, check func(m *Message
 	err := d.decode(ctx, in, check, m)
 	if err == nil {
 		err = d.complete(m)
+	}
+	if err == nil {
+		err = At(d.Place, m.entry.Done())
 	}
 	if err != nil {
 		m.Discard()
@@ -236,6 +242,9 @@ func (s *slots) soap(part *multipart.Part) error {
 	}
 	if err := s.check(s.m); err != nil {
 		return err
+	}
+	if err := s.parcel.entry.Reserve(s.in.Length); err != nil {
+		return At(s.Place, err)
 	}
 	named := newRequestHash(s.parcel.hash, s.parcel.digest)
 	if err := s.parcel.add(crypto.Message, part.Header, named, env, s.m); err != nil {

@@ -67,7 +67,7 @@ func encode(t *testing.T, contentType string, body io.Reader, signature *crypto.
 func decode(t *testing.T, contentType, originalType string, body io.Reader) (*Message, error) {
 	t.Helper()
 	d := Decoder{Place: AtReceiver, Digest: crypto.SHA512, Spool: spool.NewMemory(1 << 24)}
-	return d.Decode(t.Context(), Incoming{contentType, originalType, body}, func(*Message) error { return nil })
+	return d.Decode(t.Context(), Incoming{ContentType: contentType, Original: originalType, Body: body}, func(*Message) error { return nil })
 }
 
 // TestFraming compares what is sent, octet for octet, with message-and-transport 5.4.
@@ -217,7 +217,7 @@ func TestLateFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := Decoder{Place: AtSender, Digest: crypto.SHA512, Spool: spool.NewMemory(1 << 20)}
-			m, err := d.Decode(t.Context(), Incoming{enc.ContentType(), original, &out}, func(*Message) error { return nil })
+			m, err := d.Decode(t.Context(), Incoming{ContentType: enc.ContentType(), Original: original, Body: &out}, func(*Message) error { return nil })
 			if parts == 0 {
 				if err == nil {
 					t.Fatal("attachments without an envelope are accepted")
@@ -282,7 +282,7 @@ func TestManyHeaders(t *testing.T) {
 
 	enc, out := encode(t, contentType, body("Content-Type: a/b\r\nX: "+long), &crypto.Signature{XML: []byte("<s/>")})
 	d := Decoder{Place: AtReceiver, Digest: crypto.SHA512, Spool: discarding{}}
-	m, err := d.Decode(t.Context(), Incoming{enc.ContentType(), contentType, out}, func(*Message) error { return nil })
+	m, err := d.Decode(t.Context(), Incoming{ContentType: enc.ContentType(), Original: contentType, Body: out}, func(*Message) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +330,40 @@ type discarded struct {
 
 func (d *discarded) Write(p []byte) (int, error) { d.size += int64(len(p)); return len(p), nil }
 func (d *discarded) Size() int64                 { return d.size }
+func (d *discarded) Reserve(int64) error         { return nil }
+func (d *discarded) Done() error                 { return nil }
+
+// TestNoRoom: a message for which there is no room is refused when its header has been read, and nothing more is read.
+func TestNoRoom(t *testing.T) {
+	const limit = 1 << 20
+	for name, tt := range map[string]struct {
+		length int64
+		full   bool
+	}{
+		"unknown":   {-1, false},
+		"fits":      {limit, false},
+		"too large": {limit + 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, more := spool.NewMemory(limit), errors.New("the attachments are read")
+			begin := "--T\r\nContent-Type: text/xml\r\n\r\n" + envelope
+			d, checked := Decoder{Place: AtReceiver, Digest: crypto.SHA512, Spool: store}, false
+			_, err := d.Decode(t.Context(), Incoming{
+				ContentType: "multipart/mixed; boundary=T", Original: original, Length: tt.length,
+				Body: io.MultiReader(strings.NewReader(begin), iotest.ErrReader(more)),
+			}, func(*Message) error { checked = true; return nil })
+			if !checked || errors.Is(err, spool.ErrFull) != tt.full || errors.Is(err, more) == tt.full {
+				t.Errorf("checked: %v; %v", checked, err)
+			}
+			if tt.full && Code(err) != "server.serverproxy.io_error" {
+				t.Errorf("code %s", Code(err))
+			}
+			if store.Size() != 0 {
+				t.Error("something stays in the spool")
+			}
+		})
+	}
+}
 
 // TestNextRefuses: an attachment that a reader could take for the root, or that has no type, is none.
 func TestNextRefuses(t *testing.T) {
@@ -362,7 +396,7 @@ func FuzzDecode(f *testing.F) {
 		for _, place := range []Place{AtReceiver, AtSender} {
 			store := spool.NewMemory(1 << 20)
 			d := Decoder{Place: place, Digest: crypto.SHA512, Spool: store}
-			m, err := d.Decode(t.Context(), Incoming{contentType, originalType, bytes.NewReader(body)}, func(*Message) error { return nil })
+			m, err := d.Decode(t.Context(), Incoming{ContentType: contentType, Original: originalType, Body: bytes.NewReader(body)}, func(*Message) error { return nil })
 			if err == nil {
 				m.Discard()
 			}

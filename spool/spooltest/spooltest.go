@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) spool.Store) {
 	}{
 		{"write and read", writeAndRead},
 		{"read while writing", readWhileWriting},
+		{"follow", follow},
 		{"readers are independent", independentReaders},
 		{"caller keeps its buffer", callerKeepsItsBuffer},
 		{"closed reader", closedReader},
@@ -109,7 +110,17 @@ func RunFull(t *testing.T, open func(t *testing.T, quota int64) spool.Store) {
 		}
 		write(t, third, octets(100), 100)
 		check(t, third, octets(100))
-		write(t, create(t, s), octets(quota-Memory-100), 1000) // what was not used is free once it is read
+		if err := third.Reserve(quota - Memory - 100); err != nil {
+			t.Errorf("a reader takes away what was reserved: %v", err)
+		}
+		if err := create(t, s).Reserve(1); !errors.Is(err, spool.ErrFull) {
+			t.Errorf("a reader takes away what was reserved: %v", err)
+		}
+		if err := third.Done(); err != nil {
+			t.Fatal(err)
+		}
+		check(t, third, octets(100))
+		write(t, create(t, s), octets(quota-Memory-100), 1000)
 	})
 	t.Run("together", func(t *testing.T) {
 		s := open(t, quota)
@@ -221,6 +232,25 @@ func readWhileWriting(t *testing.T, s spool.Store) {
 	}
 }
 
+// follow reads an entry in a file with one reader, while it is written.
+func follow(t *testing.T, s spool.Store) {
+	e, want := create(t, s), octets(1<<20)
+	write(t, e, want[:2*Memory], Memory)
+	r := open(t, e)
+	defer r.Close()
+	if _, file := r.(*os.File); !file {
+		return // nothing is in a file here
+	}
+	got := make([]byte, len(want))
+	for n, next := 0, 2*Memory; n < len(want); {
+		if _, err := io.ReadFull(r, got[n:next]); err != nil || !bytes.Equal(got[n:next], want[n:next]) {
+			t.Fatalf("after %d octets: a reader does not see what was written after it was opened (%v)", next, err)
+		}
+		n, next = next, min(next+1000+next/10, len(want))
+		write(t, e, want[n:next], next-n+1)
+	}
+}
+
 func independentReaders(t *testing.T, s spool.Store) {
 	for _, size := range []int{100, 4 * Memory} {
 		e, want := create(t, s), octets(size)
@@ -276,9 +306,12 @@ func reserve(t *testing.T, s spool.Store) {
 			}
 			write(t, e, want[size/2:], Memory)
 			check(t, e, want)
-			if err := e.Reserve(n); err != nil {
-				t.Errorf("Reserve(%d) after Open: %v", n, err)
+			for range 2 {
+				if err := e.Done(); err != nil {
+					t.Errorf("Done: %v", err)
+				}
 			}
+			check(t, e, want)
 			if err := e.Remove(); err != nil {
 				t.Error(err)
 			}
@@ -408,6 +441,12 @@ func gone(t *testing.T, e spool.Entry) {
 	t.Helper()
 	if _, err := e.Write([]byte{1}); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Write to what is gone: %v", err)
+	}
+	if err := e.Reserve(1); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Reserve for what is gone: %v", err)
+	}
+	if err := e.Done(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Done of what is gone: %v", err)
 	}
 	if _, err := e.Open(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Open of what is gone: %v", err)
