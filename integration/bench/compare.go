@@ -1,205 +1,233 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
+	"math"
 	"os"
-	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
+	"path/filepath"
 
 	"github.com/dustin/go-humanize"
 )
 
-const boundary = "bench-boundary"
-
-const envelope = `<?xml version="1.0" encoding="UTF-8"?>
-<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/" xmlns:x="http://x-road.eu/xsd/xroad.xsd" xmlns:i="http://x-road.eu/xsd/identifiers"><s:Header>` +
-	`<x:client i:objectType="SUBSYSTEM"><i:xRoadInstance>DEV</i:xRoadInstance><i:memberClass>GOV</i:memberClass><i:memberCode>1111</i:memberCode><i:subsystemCode>app</i:subsystemCode></x:client>` +
-	`<x:service i:objectType="SERVICE"><i:xRoadInstance>DEV</i:xRoadInstance><i:memberClass>GOV</i:memberClass><i:memberCode>0000</i:memberCode><i:subsystemCode>registry</i:subsystemCode><i:serviceCode>echo</i:serviceCode><i:serviceVersion>v1</i:serviceVersion></x:service>` +
-	`<x:userId>bench</x:userId><x:id>bench</x:id><x:protocolVersion>4.0</x:protocolVersion></s:Header><s:Body><echo%s/></s:Body></s:Envelope>`
-
-// service takes a message, throws it away and answers. It runs in this process, for every contestant alike.
-type service struct {
-	url      string
-	listener net.Listener
+// bench is what all rows share: the laboratory, the binary under test and the service.
+type bench struct {
+	options
+	lab         *lab
+	binary      string
+	instance    string // folder of writeInstance
+	certificate string // file with certificate and key of everybody who is not Fairway
+	servants    []*process
+	service     *process
+	entered     int     // contestants so far
+	rate        float64 // of the line, in Mb/s; 0: no limit
 }
 
-func startService() (*service, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+func newBench(ctx context.Context, o options) (_ *bench, err error) {
+	b := &bench{options: o}
+	if b.lab, err = openLab(ctx); err != nil {
 		return nil, err
 	}
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, r.Body, make([]byte, 256<<10))
+	defer func() {
 		if err != nil {
-			panic(http.ErrAbortHandler)
+			err = errors.Join(err, b.close())
 		}
-		w.Header().Set("Content-Type", "text/xml; charset=utf-8")
-		w.Header().Set("X-Octets", fmt.Sprint(n))
-		fmt.Fprintf(w, envelope, "Response")
-	}))
-	return &service{"http://" + l.Addr().String() + "/", l}, nil
-}
-
-func (s *service) close() { s.listener.Close() }
-
-// upload sends the message to a contestant and returns how long the exchange took.
-func (b *bench) upload(ctx context.Context, url string) (time.Duration, error) {
-	head := "--" + boundary + "\r\nContent-Type: text/xml; charset=UTF-8\r\n\r\n" + fmt.Sprintf(envelope, "") + "\r\n--" + boundary + "\r\nContent-Type: application/octet-stream\r\nContent-ID: <a>\r\n\r\n"
-	tail := "\r\n--" + boundary + "--\r\n"
-	body := io.MultiReader(strings.NewReader(head), &noise{left: b.size}, strings.NewReader(tail))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return 0, err
+	}()
+	b.binary = filepath.Join(b.lab.dir, "fairway")
+	if err := command(ctx, "go", "build", "-o", b.binary, "github.com/caddy-fairway/fairway/cmd/fairway"); err != nil {
+		return nil, err
 	}
-	req.ContentLength = int64(len(head)) + b.size + int64(len(tail))
-	req.Header.Set("Content-Type", `multipart/related; type="text/xml"; boundary=`+boundary)
-	start := time.Now()
-	response, err := client.Do(req)
-	if err != nil {
-		return 0, err
+	b.instance = filepath.Join(b.lab.dir, "instance")
+	if err := writeInstance(ctx, b.instance); err != nil {
+		return nil, fmt.Errorf("making an instance: %w", err)
 	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	took := time.Since(start)
-	if err != nil {
-		return 0, err
+	b.certificate = filepath.Join(b.lab.dir, "certificate", "bench.pem")
+	if err := writeCertificate(b.certificate); err != nil {
+		return nil, err
 	}
-	if response.StatusCode != http.StatusOK || !strings.Contains(string(answer), "echoResponse") {
-		return 0, fmt.Errorf("%s answered %s:\n%s", url, response.Status, answer)
-	}
-	return took, nil
-}
-
-var client = &http.Client{Transport: &http.Transport{WriteBufferSize: 256 << 10}}
-
-// noise is octets that do not repeat within any buffer.
-type noise struct{ left int64 }
-
-var pattern = func() []byte {
-	b := make([]byte, 1<<20+7)
-	x := uint64(88172645463325252)
-	for i := range b {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		b[i] = byte(x)
-	}
-	return b
-}()
-
-func (n *noise) Read(p []byte) (int, error) {
-	if n.left == 0 {
-		return 0, io.EOF
-	}
-	k := copy(p[:min(int64(len(p)), n.left)], pattern[int(n.left%1021):])
-	n.left -= int64(k)
-	return k, nil
-}
-
-// sample is one run of one contestant.
-type sample struct {
-	seconds, cpu float64
-}
-
-// compare runs the contestants in turn and prints the table. The first is the one that the others are compared with.
-func (b *bench) compare(ctx context.Context, contestants ...*contestant) error {
-	if err := quiet(); err != nil {
-		return err
-	}
-	samples := make([][]sample, len(contestants))
-	for run := range b.runs + 1 {
-		for i, c := range contestants {
-			cpu := c.cpu()
-			took, err := b.upload(ctx, c.url)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			if run > 0 {
-				samples[i] = append(samples[i], sample{took.Seconds(), c.cpu() - cpu})
-			}
-			fmt.Fprintf(os.Stderr, "run %d of %d, %s: %.2f s\n", run, b.runs, c.name, took.Seconds())
+	for _, s := range []struct {
+		ns, name, role string
+		particulars    any
+	}{
+		{b.lab.near, "ocsp-near", "ocsp", responderJob{b.instance}},
+		{b.lab.far, "ocsp-far", "ocsp", responderJob{b.instance}},
+		{b.lab.far, "service", "service", serviceJob{b.certificate}},
+	} {
+		p, err := b.lab.startRole(s.ns, s.name, s.role, s.particulars)
+		if err != nil {
+			return nil, err
 		}
+		b.servants = append(b.servants, p)
+		b.service = p
 	}
-	return b.print(contestants, samples)
+	return b, nil
 }
 
-func (b *bench) print(contestants []*contestant, samples [][]sample) error {
-	gb := float64(b.size) / 1e9
-	base := median(samples[0], func(s sample) float64 { return s.seconds })
-	header := []string{"contestant", "median s", "min", "max", "MB/s", "time / direct", "core-s per GB, proxies", "peak RssAnon"}
-	lines := [][]string{header}
-	for i, c := range contestants {
-		seconds := func(s sample) float64 { return s.seconds }
-		m := median(samples[i], seconds)
-		memory := "-"
-		if c.peak != nil {
-			memory = humanize.IBytes(uint64(c.peak.octets()))
-		}
-		least := slices.MinFunc(samples[i], func(a, b sample) int { return compareFloat(a.seconds, b.seconds) })
-		most := slices.MaxFunc(samples[i], func(a, b sample) int { return compareFloat(a.seconds, b.seconds) })
-		lines = append(lines, []string{
-			c.name, fmt.Sprintf("%.2f", m), fmt.Sprintf("%.2f", least.seconds), fmt.Sprintf("%.2f", most.seconds),
-			fmt.Sprintf("%.0f", float64(b.size)/1e6/m), fmt.Sprintf("%.2f", m/base),
-			fmt.Sprintf("%.2f", median(samples[i], func(s sample) float64 { return s.cpu })/gb), memory,
-		})
+func (b *bench) close() error {
+	for _, p := range b.servants {
+		p.stop()
 	}
-	if b.markdown {
-		for i, line := range lines {
-			fmt.Println("| " + strings.Join(line, " | ") + " |")
-			if i == 0 {
-				fmt.Println("|" + strings.Repeat("---|", len(line)))
-			}
-		}
-		return nil
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	for _, line := range lines {
-		fmt.Fprintln(w, strings.Join(line, "\t"))
-	}
-	return w.Flush()
+	return b.lab.close()
 }
 
-func median(samples []sample, of func(sample) float64) float64 {
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = of(s)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
-}
+// spoolOf returns where a receiver whose folder is dir puts messages aside.
+func (b *bench) spoolOf(dir string) string { return filepath.Join(dir, "spool") }
 
-func compareFloat(a, b float64) int {
+// sized returns the size to use where a row would use n, and likewise the repetitions.
+func (b *bench) sized(n int64) int64 {
 	switch {
-	case a < b:
-		return -1
-	case a > b:
+	case b.size > 0:
+		return b.size
+	case b.quick:
+		return min(n, 100e6)
+	}
+	return n
+}
+
+func (b *bench) repetitions(n int) int {
+	switch {
+	case b.runs > 0:
+		return b.runs
+	case b.quick:
 		return 1
 	}
-	return 0
+	return n
 }
 
-// maxLoad is the load average above which a measurement says nothing.
-const maxLoad = 1.0
+// lineTolerance is how far the line, or a disk, may be from what it should be.
+const lineTolerance = 0.05
 
-// quiet refuses a busy machine.
-func quiet() error {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return errors.New("the load of this machine is not known: /proc/loadavg cannot be read")
+// shape limits the line, measures it, and refuses one that is not as it should be.
+func (b *bench) shape(ctx context.Context, rate float64) error {
+	if err := b.lab.shape(ctx, rate); err != nil {
+		return err
 	}
-	var load float64
-	fmt.Sscan(string(text), &load)
-	if load > maxLoad && os.Getenv("BENCH_BUSY") == "" {
-		return fmt.Errorf("the machine is busy (load %.2f): wait, or set BENCH_BUSY=1 for a run that only shows that it works", load)
+	b.rate = rate
+	if rate == 0 {
+		return nil
+	}
+	size := int64(rate * 1e6 / 8 * 2) // two seconds
+	url := "http://" + farAddress + ":" + servicePort + "/"
+	o, _, err := b.lab.ask(ctx, job{URL: url, Message: message{Size: size}, Patient: true})
+	if err != nil {
+		return fmt.Errorf("measuring the line: %w", err)
+	}
+	off := lineSeconds(size, rate)/o.Seconds - 1
+	fmt.Fprintf(os.Stderr, "line: %.1f Mb/s, %+.1f %%\n", rate*(1+off), off*100)
+	if math.Abs(off) > lineTolerance && !b.quick {
+		return fmt.Errorf("the line carries %.1f Mb/s instead of %g", rate*(1+off), rate)
 	}
 	return nil
+}
+
+// race is what contestants are to carry, in turn.
+type race struct {
+	title   string
+	message message
+	runs    int
+}
+
+// measure is one run of one contestant.
+type sample struct {
+	seconds float64
+	cpu     map[string]float64 // seconds of processor time by role
+	memory  map[string]memory  // peaks by server
+}
+
+// compare runs the contestants in turn. The first is the one that the others are compared with.
+func (b *bench) compare(ctx context.Context, r race, all []*contestant) (*table, error) {
+	samples := make([][]sample, len(all))
+	for run := range r.runs {
+		for i, c := range all {
+			s, err := b.once(ctx, c, r.message)
+			if err != nil {
+				return nil, err
+			}
+			samples[i] = append(samples[i], s)
+			fmt.Fprintf(os.Stderr, "%s, run %d of %d, %s: %.2f s\n", r.title, run+1, r.runs, c.name, s.seconds)
+		}
+	}
+	t := &table{Title: r.title}
+	for i, c := range all {
+		t.Results = append(t.Results, b.result(c, r.message, samples[i]))
+	}
+	return t, nil
+}
+
+// once lets a contestant carry the message.
+func (b *bench) once(ctx context.Context, c *contestant, m message) (s sample, err error) {
+	if c.before != nil {
+		if err := c.before(ctx); err != nil {
+			return s, fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	observed := append(c.servers(), b.service)
+	before := make([]float64, len(observed))
+	var pids []int
+	for i, p := range observed {
+		before[i] = p.cpu()
+		pids = append(pids, p.pid())
+	}
+	watch := watchMemory(pids...)
+	o, cpu, err := b.lab.ask(ctx, job{URL: c.url, Trust: c.trust, Message: m})
+	peaks := watch.stop()
+	if err != nil {
+		for _, p := range c.servers() {
+			err = fmt.Errorf("%w\n%s said:\n%s", err, p.name, p.said())
+		}
+		return s, fmt.Errorf("%s: %w", c.name, err)
+	}
+	s = sample{seconds: o.Seconds, cpu: map[string]float64{"consumer": cpu}, memory: make(map[string]memory)}
+	for i, p := range observed {
+		role := c.role(p)
+		s.cpu[role] = p.cpu() - before[i]
+		s.memory[role] = peaks[i]
+	}
+	return s, nil
+}
+
+// role names a process as tables do.
+func (c *contestant) role(p *process) string {
+	switch p {
+	case c.sender:
+		return "sender"
+	case c.far:
+		return "receiver"
+	}
+	return "service"
+}
+
+// result sums up the runs of a contestant.
+func (b *bench) result(c *contestant, m message, samples []sample) *result {
+	octets := m.Size + m.Return
+	r := &result{Name: c.name, Rate: b.rate, Size: octets, Runs: len(samples), CPU: make(map[string]float64), Memory: make(map[string]memory)}
+	var seconds []float64
+	roles := make(map[string][]float64)
+	for _, s := range samples {
+		seconds = append(seconds, s.seconds)
+		for role, cpu := range s.cpu {
+			roles[role] = append(roles[role], cpu*1e9/float64(octets))
+		}
+		for role, peak := range s.memory {
+			r.Memory[role] = r.Memory[role].most(peak)
+		}
+	}
+	r.Seconds, r.Least, r.Most = spread(seconds)
+	for role, values := range roles {
+		r.CPU[role] = median(values)
+	}
+	return r
+}
+
+// sizeText writes a size as tables do.
+func sizeText(octets int64) string {
+	if octets%(1<<20) == 0 {
+		return humanize.IBytes(uint64(octets))
+	}
+	return humanize.Bytes(uint64(octets))
 }

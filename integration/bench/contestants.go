@@ -1,263 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
-	"time"
 )
 
-// contestant is one way from the program that sends to the service.
+// contestant is one way from the consumer to the service.
 type contestant struct {
-	name string
-	url  string
-	cmd  *exec.Cmd // nil: no process of its own
-	peak *peak
+	name   string
+	url    string
+	trust  string                          // certificate that the consumer expects, over HTTPS
+	sender *process                        // in the consumer's namespace; nil: none
+	far    *process                        // the receiver, in the service's namespace; nil: none
+	before func(ctx context.Context) error // what makes it ready for a run that counts; nil: nothing
+	spools bool                            // the speed of its disk matters
 }
 
-// start runs the binary with a Caddyfile and waits until url answers.
-func (b *bench) start(ctx context.Context, name, url, caddyfile string) (*contestant, error) {
-	dir := filepath.Join(b.dir, "of "+name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	config := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(caddyfile), 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, b.binary, "run", "--config", config, "--adapter", "caddyfile")
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	c := &contestant{name: name, url: url, cmd: cmd, peak: watchPeak(cmd.Process.Pid)}
-	for range 200 {
-		if response, err := http.Get(url); err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return c, nil
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	c.stop()
-	return nil, fmt.Errorf("%s does not start:\n%s", name, &log)
+// entrant starts a contestant. Its number gives it ports of its own.
+type entrant struct {
+	name  string
+	start func(ctx context.Context, b *bench, number int) (*contestant, error)
 }
 
-func (c *contestant) stop() {
-	if c.cmd != nil {
-		c.peak.stop()
-		c.cmd.Process.Signal(syscall.SIGTERM)
-		c.cmd.Wait()
-	}
+// The contestants, in the order of the tables; the first is the one that the others are compared with. Gated delivery
+// joins with a line of its own: {"Fairway gated", fairway(fairwayOptions{delivery: "gated"})}.
+var (
+	direct        = entrant{"direct HTTP", startDirect}
+	directTLS     = entrant{"direct HTTPS", startDirectTLS}
+	caddyPair     = entrant{"stock Caddy pair", startCaddyPair}
+	nginxPair     = entrant{"nginx pair", startNginxPair}
+	fairwayStrict = entrant{"Fairway strict", fairway(fairwayOptions{})}
+	fairwaySHA512 = entrant{"Fairway strict, SHA-512", fairway(fairwayOptions{fresh: true})}
+	xroadModel    = entrant{"model of X-Road's data path", startModel}
+
+	everybody = []entrant{direct, directTLS, caddyPair, nginxPair, fairwayStrict, xroadModel}
+)
+
+func startDirect(context.Context, *bench, int) (*contestant, error) {
+	return &contestant{url: "http://" + farAddress + ":" + servicePort + "/"}, nil
 }
 
-// cpu returns the seconds of processor time that the contestant's process has used.
-func (c *contestant) cpu() float64 {
-	if c.cmd == nil {
-		return 0
-	}
-	return cpuOf(c.cmd.Process.Pid)
+func startDirectTLS(_ context.Context, b *bench, _ int) (*contestant, error) {
+	return &contestant{url: "https://" + farAddress + ":" + serviceTLSPort + "/", trust: b.certificate}, nil
 }
 
-func startFairway(ctx context.Context, b *bench) (*contestant, error) {
-	send, peers, ocsp := freePort(), freePort(), freePort()
-	return b.start(ctx, "fairway", fmt.Sprintf("http://127.0.0.1:%d/", send), fmt.Sprintf(`{
-	admin off
-	default_bind 127.0.0.1
-	auto_https disable_redirects
-	xroad ss1 {
-		server DEV/GOV/1111/ss1
-		ports {
-			peer %[2]d
-			ocsp %[3]d
-		}
-		signer dev
-		trust dev
-		client DEV/GOV/1111/app
-	}
-	xroad ss2 {
-		server DEV/GOV/0000/ss2
-		signer dev
-		trust dev
-		service DEV/GOV/0000/registry/echo/v1 {
-			allow DEV/GOV/1111/app
-			to %[4]s
-		}
-	}
-	servers 127.0.0.1:%[2]d {
-		protocols h1
-		strict_sni_host insecure_off
-	}
-}
-http://:%[1]d {
-	xroad_send ss1
-}
-https://:%[2]d {
-	tls {
-		get_certificate xroad ss2
-		client_auth {
-			mode require
-			verifier xroad ss2
-		}
-		alpn http/1.1
-	}
-	xroad_receive ss2
-}
-http://:%[3]d {
-	xroad_ocsp ss2
-}
-`, send, peers, ocsp, b.service.url))
-}
-
-// startCaddyPair starts two plain reverse proxies with mutual TLS between them, in one process like Fairway's two servers.
-// They neither sign nor keep anything, and hold nothing back.
-func startCaddyPair(ctx context.Context, b *bench) (*contestant, error) {
-	send, peers := freePort(), freePort()
-	key := filepath.Join(b.dir, "pair.pem")
-	if err := writeCertificate(key); err != nil {
-		return nil, err
-	}
-	return b.start(ctx, "stock Caddy pair", fmt.Sprintf("http://127.0.0.1:%d/", send), fmt.Sprintf(`{
-	admin off
-	default_bind 127.0.0.1
-	auto_https disable_redirects
-	servers {
-		protocols h1
-		strict_sni_host insecure_off
-	}
-}
-http://:%[1]d {
-	reverse_proxy https://127.0.0.1:%[2]d {
-		transport http {
-			tls_client_auth %[3]s %[3]s
-			tls_trust_pool file %[3]s
-			versions 1.1
-		}
-	}
-}
-https://:%[2]d {
-	tls %[3]s %[3]s {
-		client_auth {
-			mode require_and_verify
-			trust_pool file %[3]s
-		}
-		alpn http/1.1
-	}
-	reverse_proxy %[4]s
-}
-`, send, peers, key, strings.TrimSuffix(b.service.url, "/")))
-}
-
-// writeCertificate writes a self-signed certificate with its key for 127.0.0.1.
-func writeCertificate(file string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
-	return os.WriteFile(file, text, 0o600)
-}
-
-func freePort() int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// cpuOf reads the processor time of a process, in seconds (proc(5): utime and stime, in hundredths).
-func cpuOf(pid int) float64 {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100
-}
-
-// peak samples the anonymous memory of a process.
-type peak struct {
-	done chan struct{}
-	mu   sync.Mutex
-	max  int64
-}
-
-func watchPeak(pid int) *peak {
-	p := &peak{done: make(chan struct{})}
-	go func() {
-		for {
-			select {
-			case <-p.done:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			if now := anonymous(pid); now > 0 {
-				p.mu.Lock()
-				p.max = max(p.max, now)
-				p.mu.Unlock()
-			}
+// enter starts contestants and lets each carry a small message.
+func (b *bench) enter(ctx context.Context, entrants ...entrant) (_ []*contestant, err error) {
+	var all []*contestant
+	defer func() {
+		if err != nil {
+			leave(all)
 		}
 	}()
-	return p
-}
-
-func (p *peak) stop() { close(p.done) }
-
-func (p *peak) octets() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.max
-}
-
-// anonymous reads RssAnon of a process in octets.
-func anonymous(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
+	for _, e := range entrants {
+		b.entered++
+		c, err := e.start(ctx, b, b.entered)
+		if errors.Is(err, errNoNginx) && b.quick {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", e.name, err)
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.name, err)
+		}
+		c.name = e.name
+		all = append(all, c)
+		if err := b.greet(ctx, c); err != nil {
+			return nil, err
+		}
 	}
-	_, after, _ := strings.Cut(string(status), "RssAnon:")
-	kib, _ := strconv.ParseInt(strings.TrimSpace(strings.SplitN(after, "kB", 2)[0]), 10, 64)
-	return kib << 10
+	return all, nil
+}
+
+// greet waits until a contestant carries a small message.
+func (b *bench) greet(ctx context.Context, c *contestant) error {
+	if _, _, err := b.lab.ask(ctx, job{URL: c.url, Trust: c.trust, Message: message{Size: 100 << 10}, Patient: true}); err != nil {
+		for _, p := range c.servers() {
+			err = fmt.Errorf("%w\n%s said:\n%s", err, p.name, p.said())
+		}
+		return fmt.Errorf("%s does not start: %w", c.name, err)
+	}
+	return nil
+}
+
+func leave(all []*contestant) {
+	for _, c := range all {
+		for _, p := range c.servers() {
+			p.stop()
+		}
+	}
+}
+
+// servers returns the processes between consumer and service.
+func (c *contestant) servers() (all []*process) {
+	for _, p := range []*process{c.sender, c.far} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// startPair runs the sender in the near namespace and the receiver in the far one. Each gets a folder of its own.
+func (b *bench) startPair(name string, sender, receiver func(dir string) ([]string, error)) (*contestant, error) {
+	c := new(contestant)
+	for _, side := range []struct {
+		ns, role string
+		argv     func(dir string) ([]string, error)
+		process  **process
+	}{
+		{b.lab.far, "receiver", receiver, &c.far},
+		{b.lab.near, "sender", sender, &c.sender},
+	} {
+		own := name + "-" + side.role
+		dir := filepath.Join(b.lab.dir, own)
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			var argv []string
+			if argv, err = side.argv(dir); err == nil {
+				*side.process, err = b.lab.start(side.ns, own, argv...)
+			}
+		}
+		if err != nil {
+			leave([]*contestant{c})
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// written writes a configuration and returns its file.
+func written(dir, name, text string) (string, error) {
+	file := filepath.Join(dir, name)
+	return file, os.WriteFile(file, []byte(text), 0o600)
 }

@@ -1,122 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 // Command bench measures Fairway beside its peers, in one run, on this machine.
 //
 //	go run ./integration/bench list
-//	go run ./integration/bench unshaped [-size 1GiB] [-runs 5] [-markdown]
+//	go run ./integration/bench NAME… [-quick] [-json FILE]
+//	go run ./integration/bench report FILE [-plots DIR]
 //
-// Every contestant carries the same message from the same program to the same service; their runs are interleaved, and
-// what is compared is the ratio of medians within one run. Times of different runs or machines say nothing.
+// It needs Linux, root, and network namespaces, which it makes itself: the consumer and the sending server share one, the
+// receiving server and the service the other, and only the line between the two is shaped. Every contestant carries the
+// same message from the same program to the same service; their runs are interleaved, and what is compared is the ratio of
+// medians within one run. Times of different runs or machines say nothing.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/dustin/go-humanize"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
 		os.Exit(1)
 	}
 }
 
-// rows are the tables that can be made.
-var rows = map[string]struct {
-	about string
-	run   func(ctx context.Context, b *bench) error
-}{
-	"unshaped": {"one upload with one attachment over loopback, no limit: direct, through a stock Caddy pair, through Fairway", unshaped},
+// row is one table, or several that belong together.
+type row struct {
+	name, about string
+	run         func(ctx context.Context, b *bench) ([]*table, error)
 }
 
-func run(args []string) error {
-	if len(args) == 0 || args[0] == "list" {
-		for name, row := range rows {
-			fmt.Printf("%-10s %s\n", name, row.about)
+var rows = []row{
+	{"table2", "uploads over lines of 175.6 and 568 Mb/s", table2},
+	{"unshaped", "uploads over a line without limit, SHA-512 and SHA-256", unshaped},
+	{"mtom", "SwA and MTOM, as request and as response, over a line without limit", mtom},
+	{"sizes", "uploads from 1 MB to 30 GB, direct and through Fairway, and the memory that they take", sizes},
+	{"refuse", "how soon an upload is refused without a right or without room", refuse},
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "role":
+			return playRole(ctx, args[1:])
+		case "report":
+			return report(args[1:])
+		}
+	}
+	names, o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 || names[0] == "list" {
+		for _, r := range rows {
+			fmt.Printf("%-10s %s\n", r.name, r.about)
 		}
 		return nil
 	}
-	row, ok := rows[args[0]]
-	if !ok {
-		return fmt.Errorf("no row %q; see: go run ./integration/bench list", args[0])
+	var chosen []row
+	for _, name := range names {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		if i < 0 {
+			return fmt.Errorf("no row %q; see: go run ./integration/bench list", name)
+		}
+		chosen = append(chosen, rows[i])
 	}
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	size := flags.String("size", "1GiB", "size of the attachment")
-	runs := flags.Int("runs", 5, "runs of each contestant that count, after one that does not")
-	markdown := flags.Bool("markdown", false, "print the table as Markdown")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
-	}
-	octets, err := humanize.ParseBytes(*size)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	b, err := newBench(ctx, int64(octets), *runs, *markdown)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	return row.run(ctx, b)
+	return measure(ctx, chosen, o)
 }
 
-// bench is what all rows share: the binary under test, the service and the message.
-type bench struct {
-	dir      string
-	binary   string
-	service  *service
-	size     int64
-	runs     int
-	markdown bool
+// options are what the command line says.
+type options struct {
+	quick bool
+	json  string
+	size  int64 // instead of each row's own; 0: the row's own
+	runs  int   // likewise
 }
 
-func newBench(ctx context.Context, size int64, runs int, markdown bool) (*bench, error) {
-	dir, err := os.MkdirTemp("", "fairway-bench-")
-	if err != nil {
-		return nil, err
+func parse(args []string) (names []string, o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.BoolVar(&o.quick, "quick", false, "100 MB, one repetition, no slow disk: shows that it works, measures nothing")
+	flags.StringVar(&o.json, "json", "", "file that takes up the figures; those of other rows in it stay")
+	flags.IntVar(&o.runs, "runs", 0, "repetitions, instead of the row's own")
+	flags.Func("size", "size of the attachment, instead of the row's own", func(s string) error {
+		n, err := humanize.ParseBytes(s)
+		o.size = int64(n)
+		return err
+	})
+	for len(args) > 0 {
+		if strings.HasPrefix(args[0], "-") {
+			if err := flags.Parse(args); err != nil {
+				return nil, o, err
+			}
+			args = flags.Args()
+			continue
+		}
+		names, args = append(names, args[0]), args[1:]
 	}
-	b := &bench{dir: dir, binary: filepath.Join(dir, "fairway"), size: size, runs: runs, markdown: markdown}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "github.com/caddy-fairway/fairway/cmd/fairway")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		b.close()
-		return nil, fmt.Errorf("building the binary: %w", err)
-	}
-	if b.service, err = startService(); err != nil {
-		b.close()
-		return nil, err
-	}
-	return b, nil
+	return names, o, nil
 }
 
-func (b *bench) close() {
-	if b.service != nil {
-		b.service.close()
+// measure runs the rows in one laboratory.
+func measure(ctx context.Context, chosen []row, o options) (err error) {
+	if !o.quick {
+		if err := quiet(); err != nil {
+			return err
+		}
 	}
-	os.RemoveAll(b.dir)
-}
-
-// unshaped compares uploads over loopback.
-func unshaped(ctx context.Context, b *bench) error {
-	pair, err := startCaddyPair(ctx, b)
+	b, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer pair.stop()
-	fairway, err := startFairway(ctx, b)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, b.close()) }()
+	var failed []string
+	for _, r := range chosen {
+		fmt.Fprintf(os.Stderr, "== %s: %s\n", r.name, r.about)
+		tables, err := r.run(ctx, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		for _, t := range tables {
+			if o.quick {
+				t.Checks = nil // a quick run measures nothing
+			}
+			t.write(os.Stdout)
+			failed = append(failed, t.failed()...)
+		}
+		if o.json != "" {
+			if err := keep(o.json, r.name, tables, o); err != nil {
+				return err
+			}
+		}
 	}
-	defer fairway.stop()
-	direct := &contestant{name: "direct", url: b.service.url}
-	return b.compare(ctx, direct, pair, fairway)
+	if len(failed) > 0 {
+		return fmt.Errorf("not as it should be:\n%s", strings.Join(failed, "\n"))
+	}
+	return nil
 }

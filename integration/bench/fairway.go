@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// fairwayOptions are what is special about a pair of Fairways.
+type fairwayOptions struct {
+	delivery string // of the service; default: what Fairway does where nothing is said
+	fresh    bool   // a new sender for each run: its first message has SHA-512, for it does not know its peer yet
+	spool    string // what the receiver's spool is told
+}
+
+// fairway returns how a pair of Fairways is started.
+func fairway(o fairwayOptions) func(context.Context, *bench, int) (*contestant, error) {
+	return func(ctx context.Context, b *bench, number int) (*contestant, error) {
+		f := fairwayPair{b, o, number}
+		name := fmt.Sprintf("fairway-%d", number)
+		c, err := b.startPair(name, f.sender, f.receiver)
+		if err != nil {
+			return nil, err
+		}
+		c.url, c.spools = fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000)), true
+		c.before = func(ctx context.Context) error { return b.greet(ctx, c) }
+		if o.fresh {
+			c.before = func(ctx context.Context) (err error) {
+				c.sender.stop()
+				argv, err := f.sender(filepath.Join(b.lab.dir, name+"-sender"))
+				if err != nil {
+					return err
+				}
+				if c.sender, err = b.lab.start(b.lab.near, name+"-sender", argv...); err != nil {
+					return err
+				}
+				// It is up when it answers, and it must not see its peer before the run.
+				_, _, err = b.lab.ask(ctx, job{URL: c.url, Knock: true, Patient: true})
+				return err
+			}
+		}
+		return c, nil
+	}
+}
+
+// fairwayPair writes the configuration of both servers.
+type fairwayPair struct {
+	b       *bench
+	options fairwayOptions
+	number  int
+}
+
+func (f fairwayPair) port(base int) int { return base + f.number }
+
+// caddyfile writes a Caddyfile and returns the command that runs it. Servers ask each other at the ports of this pair.
+func (f fairwayPair) caddyfile(dir, server, more, sites string) ([]string, error) {
+	file, err := written(dir, "Caddyfile", fmt.Sprintf(`{
+	admin 127.0.0.1:%d
+	persist_config off
+	grace_period 1h
+	auto_https disable_redirects
+	storage file_system %[2]s/storage
+	xroad {
+		ports {
+			peer %[3]d
+			ocsp %[4]d
+		}
+		signer files %[5]s/%[6]s
+		trust static %[5]s/shared-params.xml
+		evidence disk %[2]s/evidence
+%[7]s	}
+	servers :%[3]d {
+		protocols h1
+		strict_sni_host insecure_off
+		timeouts {
+			read_body_idle 10m
+			write_idle 10m
+		}
+		listener_wrappers {
+			xroad_framing
+		}
+	}
+	servers {
+		timeouts {
+			read_body_idle 10m
+			write_idle 10m
+		}
+		listener_wrappers {
+			xroad_framing
+		}
+	}
+}
+%[8]s`, f.port(2000), dir, f.port(5500), f.port(6500), f.b.instance, server, more, sites))
+	return []string{f.b.binary, "run", "--config", file, "--adapter", "caddyfile"}, err
+}
+
+func (f fairwayPair) sender(dir string) ([]string, error) {
+	return f.caddyfile(dir, "ss1", fmt.Sprintf(`		server DEV/GOV/1111/ss1
+		spool disk %s/spool
+		client DEV/GOV/1111/app
+`, dir), fmt.Sprintf(`http://:%d {
+	bind 127.0.0.1
+	xroad_send
+}
+`, f.port(8000)))
+}
+
+func (f fairwayPair) receiver(dir string) ([]string, error) {
+	var delivery string
+	if f.options.delivery != "" {
+		delivery = "delivery " + f.options.delivery
+	}
+	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
+		spool disk %s/spool {
+			%s
+		}
+		service DEV/GOV/0000/registry/echo/v1 {
+			allow DEV/GOV/1111/app
+			to http://127.0.0.1:%s
+			%s
+		}
+		service DEV/GOV/0000/registry/closed/v1 {
+			to http://127.0.0.1:%[3]s
+		}
+`, f.b.spoolOf(dir), f.options.spool, servicePort, delivery), fmt.Sprintf(`https://:%d {
+	tls {
+		get_certificate xroad
+		client_auth {
+			mode require
+			verifier xroad
+		}
+		alpn http/1.1
+	}
+	xroad_receive
+}
+http://:%d {
+	xroad_ocsp
+}
+`, f.port(5500), f.port(6500)))
+}
