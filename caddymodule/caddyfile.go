@@ -40,6 +40,7 @@ import (
 //		}
 //		client ID {
 //			caller certificate FILE…|tls|any
+//			delivery strict|gated
 //		}
 //		localgroup CODE {
 //			ID…
@@ -122,6 +123,7 @@ func (c *Client) parse(d *caddyfile.Dispenser) error {
 			c.Certificates = d.RemainingArgs()
 			return nil
 		},
+		"delivery": argument(&c.Delivery),
 	}, nil)
 }
 

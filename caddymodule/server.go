@@ -104,6 +104,10 @@ type Client struct {
 
 	// PEM files of the certificates that information systems show, for the caller `certificate`. Default: none.
 	Certificates []string `json:"certificates,omitempty"`
+
+	// When information systems get their answers: `strict`, verified as a whole, or `gated`, as they arrive but for their
+	// end. Default: `strict`.
+	Delivery string `json:"delivery,omitempty"`
 }
 
 // Service is a service that this security server provides.

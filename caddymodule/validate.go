@@ -149,6 +149,13 @@ func (s *Server) clients() (map[ident.Client]exchange.Caller, error) {
 }
 
 func (s *Server) caller(c Client) (caller exchange.Caller, err error) {
+	switch c.Delivery {
+	case "", "strict":
+	case "gated":
+		caller.Delivery = exchange.Gated
+	default:
+		return caller, fmt.Errorf("delivery %q is unknown: use strict or gated", c.Delivery)
+	}
 	switch c.Caller {
 	case "":
 	case "any":

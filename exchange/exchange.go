@@ -76,6 +76,7 @@ type Local struct {
 
 // Caller says how an information system must come to speak for a client. The zero value is loopback only.
 type Caller struct {
+	Delivery     Delivery            // of answers
 	Any          bool                // over plain HTTP from anywhere (NOSSL)
 	TLS          bool                // over HTTPS from anywhere (SSLNOAUTH)
 	Certificates []*x509.Certificate // over HTTPS with one of these, compared octet for octet (SSLAUTH)

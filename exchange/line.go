@@ -53,6 +53,17 @@ func (l *line) linger() {
 	l.controller.SetReadDeadline(time.Now()) // whoever is still reading stops
 }
 
+// breakOff ends an answer whose rest will not come: the other side must see a broken one. It does not return where the
+// server has to do it.
+func (l *line) breakOff() {
+	if conn, _, err := l.controller.Hijack(); err == nil {
+		reset(conn)
+		conn.Close()
+		return
+	}
+	panic(http.ErrAbortHandler)
+}
+
 // tracked remembers whether a body has been read to its end.
 type tracked struct {
 	io.ReadCloser

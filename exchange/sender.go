@@ -35,14 +35,19 @@ func (s *Sender) RoundTrip(req *http.Request) (*http.Response, error) {
 // roundTrip also returns the upload, if one was begun.
 func (s *Sender) roundTrip(req *http.Request) (*http.Response, *upload) {
 	x := &sending{server: s.Server, outcome: Outcome{Role: "send", RequestID: wire.NewRequestID()}}
-	response, err := x.exchange(req)
+	ctx, stop := context.WithCancel(req.Context())
+	x.stop = stop
+	response, err := x.exchange(ctx, req)
 	if err != nil {
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		response = faultResponse(bytes.NewReader(fault.Bytes()), int64(len(fault.Bytes())))
 	}
 	response.Request = req
-	x.outcome.report(req.Context())
+	if _, early := response.Body.(*earlyBody); !early {
+		stop()
+		x.outcome.report(req.Context())
+	}
 	return response, x.upload
 }
 
@@ -59,7 +64,9 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	for name, values := range response.Header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
+	if response.ContentLength >= 0 {
+		w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
+	}
 	line.answer(response.StatusCode)
 	var err error
 	if r.Method != http.MethodHead {
@@ -70,7 +77,7 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 		<-upload.done // it may still have been reading r's body
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // what was promised cannot be kept: the information system must see a broken answer
+		line.breakOff() // what was promised cannot be kept
 	}
 }
 
@@ -79,10 +86,11 @@ type sending struct {
 	server  *SecurityServer
 	outcome Outcome
 	upload  *upload
+	stop    context.CancelFunc // ends what goes on with the peer
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Send").
-func (x *sending) exchange(req *http.Request) (*http.Response, error) {
+func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Response, error) {
 	s, now := x.server, x.server.Clock()
 	if err := s.Trust.Valid(now); err != nil {
 		return nil, wire.At(wire.AtSender, err)
@@ -103,7 +111,7 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 	if err := s.Local.authenticate(header.Client, req.RemoteAddr, req.TLS); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
-	if err := x.prepare(req.Context(), original); err != nil {
+	if err := x.prepare(ctx, original); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
 	x.upload.header = http.Header{
@@ -115,7 +123,7 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 		wire.HeaderRequestID:           {x.outcome.RequestID},
 		"User-Agent":                   {""},
 	}
-	response, server, err := s.Peers.Post(req.Context(), peer.Request{
+	response, server, err := s.Peers.Post(ctx, peer.Request{
 		Provider: header.Service.Client,
 		Server:   header.SecurityServer,
 		Header:   x.upload.header,
@@ -132,7 +140,10 @@ func (x *sending) exchange(req *http.Request) (*http.Response, error) {
 		}
 		return nil, wire.At(wire.AtSender, err)
 	}
-	return x.receive(req.Context(), response, header)
+	if s.Local.Clients[header.Client].Delivery == Gated && req.ProtoAtLeast(1, 1) {
+		return x.receiveGated(ctx, response, header)
+	}
+	return x.receive(ctx, response, header, nil)
 }
 
 // prepare makes the upload. What is known to fail fails here, before a connection is made.
@@ -149,8 +160,9 @@ func (x *sending) prepare(ctx context.Context, original *wire.Original) error {
 	return nil
 }
 
-// receive reads the peer's answer, proves it and puts it into evidence.
-func (x *sending) receive(ctx context.Context, response *http.Response, request *soap.Header) (*http.Response, error) {
+// receive reads the peer's answer, proves it and puts it into evidence. advance, if it is not nil, is called whenever more
+// of it is going to be read, once its header is known.
+func (x *sending) receive(ctx context.Context, response *http.Response, request *soap.Header, advance func(*wire.Message) error) (*http.Response, error) {
 	defer response.Body.Close()
 	s, next := x.server, wire.AtSender.NextHop()
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
@@ -165,12 +177,13 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	}
 	digest, unknown := wire.DigestOf(response.Header)
 	decoder := wire.Decoder{Place: wire.AtSender, Digest: digest, Spool: s.Spool}
+	body := &advancing{Reader: response.Body, advance: advance}
 	message, err := decoder.Decode(ctx, wire.Incoming{
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
-		Body:        response.Body,
+		Body:        body,
 		Length:      response.ContentLength,
-	}, func(*wire.Message) error { return unknown })
+	}, func(m *wire.Message) error { body.message = m; return unknown })
 	if err != nil {
 		if own := x.upload.failed(); own != nil {
 			err = own
