@@ -3,14 +3,19 @@
 package caddymodule
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	"github.com/caddy-fairway/fairway/exchange"
+	"github.com/caddy-fairway/fairway/spool"
 )
 
 func TestDiskSpool(t *testing.T) {
@@ -39,6 +44,50 @@ func TestDiskSpool(t *testing.T) {
 				t.Error("the quota does not hold")
 			}
 		})
+	}
+}
+
+// A folder in memory is taken, with a warning.
+func TestDiskSpoolInMemory(t *testing.T) {
+	const memory = "/dev/shm"
+	if !spool.OnMemory(memory) {
+		t.Skipf("%s does not lie in memory here", memory)
+	}
+	inMemory, err := os.MkdirTemp(memory, "")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(inMemory)
+	onDisk := t.TempDir()
+	if spool.OnMemory(onDisk) {
+		t.Skip("the temporary folder lies in memory")
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	output, err := json.Marshal(map[string]string{"output": "file", "filename": log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Run(&caddy.Config{
+		Admin:   &caddy.AdminConfig{Disabled: true},
+		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{WriterRaw: output}}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer caddy.Stop()
+	for _, dir := range []string{onDisk, inMemory} {
+		store, err := (&DiskSpool{Dir: dir}).OpenSpool(t.Context(), Host{Name: "ss1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.Close()
+	}
+	lines, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const warning = "lies in memory"
+	if bytes.Count(lines, []byte(warning)) != 1 || !bytes.Contains(lines, []byte(inMemory)) {
+		t.Errorf("want one warning of %s in:\n%s", inMemory, lines)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
 
 	"github.com/caddy-fairway/fairway/spool"
 )
@@ -16,18 +17,19 @@ func init() {
 	caddy.RegisterModule(DiskSpool{})
 }
 
-// DiskSpool keeps attachments that are not verified yet in files, small ones in memory.
+// DiskSpool keeps messages that are not verified yet in files, small ones in memory.
 type DiskSpool struct {
 	// The folder. Default: `xroad/NAME/spool` in Caddy's data folder, with `default` for the server without a name.
 	Dir string `json:"dir,omitempty"`
 
-	// Octets that all attachments together may take. Default: no limit.
+	// Octets that all messages together may take, those in memory included. The last sixteenth, at most 64 MiB, is for
+	// messages up to 1 MiB. Default: no limit.
 	Quota int64 `json:"quota,omitempty"`
 
-	// Octets that must stay free on the disk. Default: 0.
+	// Octets that must stay free on the disk. Default: 1 GiB or a twentieth of the disk, whichever is less.
 	Free int64 `json:"free,omitempty"`
 
-	// An attachment of up to this many octets stays in memory. Default: 64 KiB.
+	// A message of up to this many octets stays in memory. Default: 64 KiB.
 	Memory int64 `json:"memory,omitempty"`
 }
 
@@ -53,7 +55,12 @@ func (d *DiskSpool) OpenSpool(_ context.Context, h Host) (spool.Store, error) {
 	if dir == "" {
 		dir = dataFolder(h.Name, "spool")
 	}
-	return spool.OpenDisk(dir, spool.Options{Memory: d.Memory, Quota: d.Quota, Free: d.Free})
+	store, err := spool.OpenDisk(dir, spool.Options{Memory: d.Memory, Quota: d.Quota, Free: d.Free})
+	if err == nil && spool.OnMemory(dir) {
+		caddy.Log().Named("xroad").Warn("the spool's folder lies in memory, and large messages will fill it: name one on a disk",
+			zap.String("server", h.Name), zap.String("dir", dir))
+	}
+	return store, err
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:

@@ -208,58 +208,6 @@ func filesBelow(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// BenchmarkWrite writes 64 MiB as they come out of TLS, in records, and forgets them. Beside it stands a plain file,
-// written in records and in the pieces in which the spool writes.
-func BenchmarkWrite(b *testing.B) {
-	const size, record, piece = 64 << 20, 16 << 10, 256 << 10
-	for _, c := range []struct {
-		name    string
-		reserve int64
-		open    func() spool.Store
-	}{
-		{"disk", 0, func() spool.Store { return openDisk(b, b.TempDir(), spool.Options{Quota: 1 << 40}) }},
-		{"disk, reserved", size, func() spool.Store { return openDisk(b, b.TempDir(), spool.Options{Quota: 1 << 40}) }},
-		{"memory", 0, func() spool.Store { return spool.NewMemory(1 << 30) }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s, p := c.open(), make([]byte, record)
-			b.SetBytes(size)
-			b.ReportAllocs()
-			for b.Loop() {
-				e, _ := s.Create(b.Context())
-				if err := e.Reserve(c.reserve); err != nil {
-					b.Fatal(err)
-				}
-				for range size / record {
-					if _, err := e.Write(p); err != nil {
-						b.Fatal(err)
-					}
-				}
-				e.Remove()
-			}
-		})
-	}
-	for name, n := range map[string]int{"plain file, records": record, "plain file, pieces": piece} {
-		b.Run(name, func(b *testing.B) {
-			dir, p := b.TempDir(), make([]byte, n)
-			b.SetBytes(size)
-			for b.Loop() {
-				f, err := os.CreateTemp(dir, "")
-				if err != nil {
-					b.Fatal(err)
-				}
-				for range size / n {
-					if _, err := f.Write(p); err != nil {
-						b.Fatal(err)
-					}
-				}
-				f.Close()
-				os.Remove(f.Name())
-			}
-		})
-	}
-}
-
 // BenchmarkEntry is the life of an entry: create, write, read, remove.
 func BenchmarkEntry(b *testing.B) {
 	for _, c := range []struct {

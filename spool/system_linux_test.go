@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"testing"
@@ -145,6 +146,16 @@ func TestPageCache(t *testing.T) {
 			e.Remove()
 			unused(t, s)
 		})
+	}
+}
+
+func TestMemoryOfTheProcess(t *testing.T) {
+	if n := memory(); n < 1<<20 || n > 1<<50 {
+		t.Errorf("the machine has %d octets of memory to give", n)
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
+	if s := open(t, t.TempDir(), Options{}); s.cache.limit > 16<<20 || s.cache.limit == 0 {
+		t.Errorf("with a limit of 64 MiB, %d octets of files may be in the page cache", s.cache.limit)
 	}
 }
 
