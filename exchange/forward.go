@@ -58,7 +58,7 @@ func (x *receiving) calling(err error, silence *silence) error {
 func (x *receiving) passOn(ctx context.Context, response *http.Response, silence *silence, m *wire.Message) error {
 	defer response.Body.Close()
 	silence.answered()
-	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{response.Body, silence}}, m)
+	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{Reader: response.Body, silence: silence}}, m)
 	return silence.explain(err)
 }
 
@@ -100,7 +100,6 @@ func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
 // look is called by the timer.
 func (w *silence) look() {
 	if w.heard.Load() {
-		w.cancel(w.reason)
 		return
 	}
 	w.idle++
@@ -139,11 +138,16 @@ func (w *silence) explain(err error) error {
 type listening struct {
 	io.Reader
 	silence *silence
+	timer   *time.Timer
 }
 
 func (l *listening) Read(p []byte) (int, error) {
-	l.silence.timer.Reset(l.silence.limit)
-	defer l.silence.timer.Stop()
+	if w := l.silence; l.timer == nil {
+		l.timer = time.AfterFunc(w.limit, func() { w.cancel(w.reason) })
+	} else {
+		l.timer.Reset(w.limit)
+	}
+	defer l.timer.Stop()
 	return l.Reader.Read(p)
 }
 

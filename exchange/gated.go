@@ -86,6 +86,7 @@ func (x *receiving) callGated(m *wire.Message, t *tail) *gated {
 	req.Header = serviceHeader(m, x.action)
 	go func() {
 		g.response, g.err = x.server.backends.fresh(x.service).RoundTrip(req)
+		g.silence.answered() // it may be long before anybody wants the answer
 		close(g.called)
 	}()
 	return g
@@ -114,8 +115,11 @@ func reset(conn net.Conn) {
 	}
 }
 
-// end frees what the call holds.
+// end frees what the call holds. Where reading the request has ended in a panic, nobody has said what became of it.
 func (g *gated) end() {
+	if !g.settled() {
+		g.tearDown(errClosed)
+	}
 	g.cancel()
 	g.silence.stop()
 	<-g.called

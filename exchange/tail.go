@@ -77,6 +77,13 @@ func (t *tail) settle(size int64, err error) {
 	t.changed.Broadcast()
 }
 
+// settled says whether it is known what became of the message.
+func (t *tail) settled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.complete || t.reason != nil
+}
+
 // Read implements io.Reader. It waits for what may be seen.
 func (t *tail) Read(p []byte) (int, error) {
 	t.mu.Lock()
