@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/peer"
+	"github.com/caddy-fairway/fairway/shelf"
 	"github.com/caddy-fairway/fairway/spool"
 	"github.com/caddy-fairway/fairway/trust"
 )
@@ -43,6 +44,7 @@ type SecurityServer struct {
 	signers    *signers
 	signatures xades.Verifier
 	backends   *backends
+	shelves    map[*Service]*shelf.Store // of services that get files
 }
 
 // Keys gives a security server its private keys. It is safe for concurrent use.
@@ -90,6 +92,7 @@ type Service struct {
 	Trusted  []*x509.Certificate // what an https To must show, compared octet for octet
 	AnyCert  bool                // an https To may show any certificate
 	Delivery Delivery
+	Files    Files         // of the delivery ByFile, which needs a To
 	Timeout  time.Duration // without progress; 0 is DefaultTimeout
 	Limit    int64         // octets of one request package; 0 is none
 	Disabled *string       // the notice for callers; nil is enabled

@@ -19,10 +19,27 @@ import (
 
 // forward hands the verified request to the service's To and wraps its answer (message-and-transport 6).
 func (x *receiving) forward(ctx context.Context, m *wire.Message, action string) error {
+	return x.post(ctx, m, outgoing{
+		header: serviceHeader(m, action),
+		size:   m.Size(),
+		open:   m.Open, // goes to the transport as it is: a file is then copied by the kernel
+	})
+}
+
+// outgoing is the call of a service.
+type outgoing struct {
+	header   http.Header
+	size     int64
+	open     func() (io.ReadSeekCloser, error) // the body, each time from its beginning
+	answered func(http.Header)                 // is told the header of the answer; nil: nobody is
+}
+
+// post calls the service with what is made of the request m and wraps its answer.
+func (x *receiving) post(ctx context.Context, m *wire.Message, o outgoing) error {
 	ctx, silence := watchSilence(ctx, x.service)
 	defer silence.stop()
 	open := func() (io.ReadCloser, error) {
-		octets, err := m.Open() // goes to the transport as it is: a file is then copied by the kernel
+		octets, err := o.open()
 		if err == nil {
 			silence.body.Store(&octets)
 		}
@@ -37,11 +54,14 @@ func (x *receiving) forward(ctx context.Context, m *wire.Message, action string)
 		body.Close()
 		return wire.At(wire.AtReceiver, wire.Errorf("service_malformed_url", "address of service %s: %w", x.service.ID, err))
 	}
-	req.ContentLength, req.GetBody = m.Size(), open
-	req.Header = serviceHeader(m, action)
+	req.ContentLength, req.GetBody = o.size, open
+	req.Header = o.header
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
 	if err != nil {
 		return x.calling(err, silence)
+	}
+	if o.answered != nil {
+		o.answered(response.Header)
 	}
 	return x.passOn(ctx, response, silence, m)
 }

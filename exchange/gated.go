@@ -22,6 +22,8 @@ const (
 	Strict Delivery = iota
 	// Gated delivers a multipart request with attachments as it arrives, but for its end (docs/architecture.md).
 	Gated
+	// ByFile delivers a request that has been verified as a whole: its envelope to the To, its attachments as files.
+	ByFile
 )
 
 // gated is the call of a service that takes a request while it is still being read.

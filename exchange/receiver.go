@@ -103,6 +103,8 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	switch {
 	case x.service == nil:
 		return x.respond(x.ctx, s.metaservice(&message.Header), message)
+	case x.service.Delivery == ByFile && len(message.Parts) > 1:
+		return x.forwardFiles(x.ctx, message, x.action)
 	case x.service.To != "":
 		return x.forward(x.ctx, message, x.action)
 	}

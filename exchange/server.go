@@ -24,6 +24,9 @@ func (s *SecurityServer) Start(ctx context.Context) error {
 	} else if server != s.ID {
 		return fmt.Errorf("our authentication certificate is that of security server %s, not of %s", server, s.ID)
 	}
+	if err := s.openShelves(); err != nil {
+		return err
+	}
 	s.statuses = newStatuses(s.Trust, s.Clock, s.Report)
 	s.signers = newSigners(s)
 	s.backends = newBackends(s.Services)
@@ -47,6 +50,7 @@ func (s *SecurityServer) Close() error {
 	if s.Peers != nil {
 		s.Peers.Close()
 	}
+	s.closeShelves()
 	return errors.Join(s.Trust.Close(), s.Spool.Close(), s.Evidence.Close())
 }
 

@@ -329,7 +329,7 @@ type parcel struct {
 	guard  *multipart.Guard      // looks for the original boundary inside the parts
 	digest crypto.Digest
 	hash   hash.Hash
-	types  contentTypes
+	fields fields
 }
 
 func (p *parcel) multipart() bool { return p.writer != nil }
@@ -363,12 +363,16 @@ func (p *parcel) address(original string, m *Message) error {
 
 // add appends a part, hashing it and looking for the original boundary in it.
 func (p *parcel) add(name string, h multipart.Header, hash io.Writer, octets io.Reader, m *Message) error {
-	contentType, err := p.types.of(h)
-	if err != nil {
-		return err
+	var kept [3]string
+	for i, field := range []string{"Content-Type", "Content-ID", "Content-Transfer-Encoding"} {
+		var err error
+		if kept[i], err = p.fields.of(h, field); err != nil {
+			return err
+		}
 	}
 	var w io.Writer = p.entry
 	if p.writer != nil {
+		var err error
 		if w, err = p.writer.Part(h); err != nil {
 			return err
 		}
@@ -385,7 +389,9 @@ func (p *parcel) add(name string, h multipart.Header, hash io.Writer, octets io.
 	}
 	m.Parts = append(m.Parts, Part{
 		Part:        crypto.Part{Name: name, Digest: p.digest, Sum: p.hash.Sum(nil)},
-		ContentType: contentType,
+		ContentType: kept[0],
+		ContentID:   bareID(kept[1]),
+		Encoding:    kept[2],
 		Size:        n,
 		Offset:      offset,
 	})

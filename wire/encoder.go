@@ -17,6 +17,8 @@ import (
 type Part struct {
 	crypto.Part
 	ContentType string
+	ContentID   string // without brackets, not signed; "" in an Encoder
+	Encoding    string // Content-Transfer-Encoding, not signed and not decoded; "" in an Encoder
 	Size        int64
 	Offset      int64 // of its octets in the Message's package; 0 in an Encoder
 }
@@ -30,17 +32,17 @@ func SignedParts(parts []Part) []crypto.Part {
 	return signed
 }
 
-// maxContentTypes is how many octets the Content-Types of all parts of a message may have: they are kept to its end.
-const maxContentTypes = 4 << 20
+// maxFields is how many octets the header fields of all parts of a message may have that are kept to its end.
+const maxFields = 4 << 20
 
-// contentTypes gives Parts their ContentType.
-type contentTypes struct{ octets int }
+// fields gives Parts what is kept of their headers.
+type fields struct{ octets int }
 
-// of returns a copy, which does not hold on to the part's whole header.
-func (c *contentTypes) of(h multipart.Header) (string, error) {
-	value := h.Get("Content-Type")
-	if c.octets += len(value); c.octets > maxContentTypes {
-		return "", Errorf("invalid_content_type", "the Content-Types of the parts are longer than %d octets together", maxContentTypes)
+// of returns a copy of a field, which does not hold on to the part's whole header.
+func (f *fields) of(h multipart.Header, name string) (string, error) {
+	value := h.Get(name)
+	if f.octets += len(value); f.octets > maxFields {
+		return "", Errorf("invalid_content_type", "the Content-Types and Content-IDs of the parts are longer than %d octets together", maxFields)
 	}
 	return strings.Clone(value), nil
 }
@@ -58,7 +60,7 @@ type Encoder struct {
 	letters     string
 	digest      crypto.Digest
 	hash        hash.Hash
-	types       contentTypes
+	fields      fields
 	parts       []Part
 	requestHash []byte
 	stage       stage
@@ -200,7 +202,7 @@ func (e *Encoder) whole(h multipart.Header, content []byte) error {
 }
 
 func (e *Encoder) copy(w, hash io.Writer, name string, h multipart.Header, body io.Reader) error {
-	contentType, err := e.types.of(h)
+	contentType, err := e.fields.of(h, "Content-Type")
 	if err != nil {
 		return err
 	}
