@@ -51,7 +51,9 @@ import (
 //				certificate FILE…
 //				insecure_any
 //			}
-//			delivery strict|gated|file
+//			delivery strict|gated|file DIR {
+//				keep DURATION
+//			}
 //			timeout  DURATION
 //			limit    SIZE
 //			disabled NOTICE
@@ -144,7 +146,7 @@ func (s *Service) parse(d *caddyfile.Dispenser) error {
 			s.To = new(To)
 			return s.To.parse(d)
 		},
-		"delivery": argument(&s.Delivery),
+		"delivery": s.parseDelivery,
 		"timeout":  func(d *caddyfile.Dispenser) error { return parseDuration(d, &s.Timeout) },
 		"limit":    func(d *caddyfile.Dispenser) error { return parseSize(d, &s.Limit) },
 		"disabled": func(d *caddyfile.Dispenser) error {
@@ -174,6 +176,22 @@ func (s *Service) parse(d *caddyfile.Dispenser) error {
 			return nil
 		},
 	})
+}
+
+func (s *Service) parseDelivery(d *caddyfile.Dispenser) error {
+	if !d.Args(&s.Delivery) {
+		return d.ArgErr()
+	}
+	if s.Delivery != "file" {
+		return nil
+	}
+	s.Files = new(Files)
+	if !d.Args(&s.Files.Dir) {
+		return d.Errf("delivery file needs a folder: write delivery file DIR")
+	}
+	return parseBlock(d, words{
+		"keep": func(d *caddyfile.Dispenser) error { return parseDuration(d, &s.Files.Keep) },
+	}, nil)
 }
 
 func (t *To) parse(d *caddyfile.Dispenser) error {

@@ -104,7 +104,7 @@ func (s *Server) open() (_ *openServer, err error) {
 		return nil, fmt.Errorf("trust: it is of instance %s, the security server of %s", got, s.id.Instance)
 	}
 	h.Trust = x.Trust
-	x.Report = h.reportStatus
+	x.Report = h.report
 	if x.Keys, err = s.signer.OpenKeys(ctx, h); err != nil {
 		return nil, fmt.Errorf("signer: %w", err)
 	}

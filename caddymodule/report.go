@@ -16,15 +16,15 @@ import (
 // What goes wrong in the background of a security server is logged when it begins, when messages begin to fail for it,
 // once an hour as long as it lasts, and when it is over; never for each message. Each line says why and what to do.
 
-// reportStatus is told what goes wrong with the OCSP responses of our certificates.
-func (h Host) reportStatus(err error) {
-	log := caddy.Log().Named("xroad.ocsp").With(zap.Stringer("server", h.ID))
+// report is told what goes wrong, most of all with the OCSP responses of our certificates.
+func (h Host) report(err error) {
+	log := caddy.Log().Named("xroad").With(zap.Stringer("server", h.ID))
 	var e *exchange.StatusError
 	if !errors.As(err, &e) {
 		log.Warn(err.Error())
 		return
 	}
-	log = log.With(zap.String("certificate", ocsp.Name(e.Certificate)))
+	log = log.Named("ocsp").With(zap.String("certificate", ocsp.Name(e.Certificate)))
 	const advice = "check that this machine reaches the OCSP responder and that it answers for this certificate; it is asked again by itself"
 	switch {
 	case e.Over:

@@ -118,9 +118,12 @@ type Service struct {
 	// Where its requests go. Default: on to the next handlers of the site.
 	To *To `json:"to,omitempty"`
 
-	// When a request reaches the service: `strict`, verified as a whole, or `gated`, as it arrives but for its end. Default:
-	// `strict`.
+	// How a request reaches the service: `strict`, verified as a whole, `gated`, as it arrives but for its end, or `file`,
+	// verified, with its attachments as files. Default: `strict`.
 	Delivery string `json:"delivery,omitempty"`
+
+	// Where the files are, for the delivery `file`. Default: none.
+	Files *Files `json:"files,omitempty"`
 
 	// How long the service may be silent. Default: 60s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
@@ -130,6 +133,15 @@ type Service struct {
 
 	// A notice for callers that disables the service. Default: enabled.
 	Disabled *string `json:"disabled,omitempty"`
+}
+
+// Files are the attachments of a service that takes them as files.
+type Files struct {
+	// The folder, by an absolute path without symbolic links. It must be there, and not everybody may write to it. Required.
+	Dir string `json:"dir,omitempty"`
+
+	// How long files stay that the service keeps. Default: 24h.
+	Keep caddy.Duration `json:"keep,omitempty"`
 }
 
 // Subject is who may call a service. Exactly one of its fields is set.

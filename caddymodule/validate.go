@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/shelf"
 )
 
 const (
@@ -204,17 +205,8 @@ func (s *Server) services() (map[ident.Service]*exchange.Service, error) {
 
 func (s *Server) service(id ident.Service, c Service) (*exchange.Service, error) {
 	service := &exchange.Service{ID: id, Timeout: time.Duration(c.Timeout), Limit: c.Limit, Disabled: c.Disabled}
-	switch c.Delivery {
-	case "", "strict":
-	case "gated":
-		if c.To == nil {
-			return nil, errors.New("delivery gated needs a to: routes get whole requests")
-		}
-		service.Delivery = exchange.Gated
-	case "file":
-		return nil, fmt.Errorf("delivery %s is %w: use strict or gated", c.Delivery, errNotAvailable)
-	default:
-		return nil, fmt.Errorf("delivery %q is unknown: use strict or gated", c.Delivery)
+	if err := c.delivery(service); err != nil {
+		return nil, err
 	}
 	if c.Timeout < 0 || c.Limit < 0 {
 		return nil, errors.New("timeout or limit is negative")
@@ -235,6 +227,38 @@ func (s *Server) service(id ident.Service, c Service) (*exchange.Service, error)
 		}
 	}
 	return service, nil
+}
+
+func (c Service) delivery(service *exchange.Service) error {
+	switch c.Delivery {
+	case "", "strict":
+	case "gated":
+		if c.To == nil {
+			return errors.New("delivery gated needs a to: routes get whole requests")
+		}
+		service.Delivery = exchange.Gated
+	case "file":
+		switch {
+		case c.To == nil:
+			return errors.New("delivery file needs a to: the envelope goes there")
+		case c.Files == nil:
+			return errors.New("delivery file needs a folder: write delivery file DIR")
+		case c.Files.Keep < 0:
+			return errors.New("delivery file: keep is negative")
+		}
+		if err := shelf.CheckPath(c.Files.Dir); err != nil {
+			return fmt.Errorf("delivery file %s: %w", c.Files.Dir, err)
+		}
+		service.Delivery = exchange.ByFile
+		service.Files = exchange.Files{Dir: c.Files.Dir, Keep: time.Duration(c.Files.Keep)}
+		return nil
+	default:
+		return fmt.Errorf("delivery %q is unknown: use strict, gated or file", c.Delivery)
+	}
+	if c.Files != nil {
+		return errors.New("files have no meaning without delivery file")
+	}
+	return nil
 }
 
 func (s *Server) subject(a Subject) (exchange.Subject, error) {

@@ -114,11 +114,11 @@ func (s *Store) open() (err error) {
 // CheckPath returns an error for a dir that cannot be that of a Store, whatever the file system says: paths in it are
 // told to others, in a header.
 func CheckPath(dir string) error {
-	if !filepath.IsAbs(dir) {
+	if !strings.HasPrefix(dir, "/") {
 		return errors.New("the path is not absolute: begin it with /")
 	}
 	if strings.ContainsFunc(dir, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the path must have letters of ASCII only, and no spaces")
+		return errors.New("the path must be in ASCII, without spaces")
 	}
 	return nil
 }

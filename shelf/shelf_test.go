@@ -266,9 +266,9 @@ func TestRefused(t *testing.T) {
 		{"for everybody", dir + "/open", "everybody may write to it (mode 0777)"},
 		{"for everybody, sticky", dir + "/sticky", "everybody may write to it (mode 0777)"},
 		{"a file", dir + "/file", "not a directory"},
-		{"with a space", dir + "/a b", "letters of ASCII"},
-		{"with a line feed", dir + "/a\nX-Evil: b", "letters of ASCII"},
-		{"not ASCII", dir + "/väylä", "letters of ASCII"},
+		{"with a space", dir + "/a b", "be in ASCII"},
+		{"with a line feed", dir + "/a\nX-Evil: b", "be in ASCII"},
+		{"not ASCII", dir + "/väylä", "be in ASCII"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := Open(c.dir, time.Hour, nil)
