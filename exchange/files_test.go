@@ -59,7 +59,7 @@ type files struct {
 	manifest manifest
 	octets   [][]byte // of the attachments
 
-	during func(manifest string)              // before it answers
+	during func(manifest string)             // before it answers
 	answer func(http.ResponseWriter, []byte) // nil: an ordinary one
 }
 
