@@ -15,35 +15,13 @@ type fairwayOptions struct {
 	delivery string // of the service; default: what Fairway does where nothing is said
 	fresh    bool   // a new sender for each run: its first message has SHA-512, for it does not know its peer yet
 	spool    string // what the receiver's spool is told
+	quota    string // what both spools are told
 }
 
 // fairway returns how a pair of Fairways is started.
 func fairway(o fairwayOptions) func(context.Context, *bench, int) (*contestant, error) {
 	return func(ctx context.Context, b *bench, number int) (*contestant, error) {
-		f := fairwayPair{b, o, number}
-		name := fmt.Sprintf("fairway-%d", number)
-		c, err := b.startPair(name, f.sender, f.receiver)
-		if err != nil {
-			return nil, err
-		}
-		c.url, c.spools = fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000)), true
-		c.before = func(ctx context.Context) error { return b.greet(ctx, c) }
-		if o.fresh {
-			c.before = func(ctx context.Context) (err error) {
-				c.sender.stop()
-				argv, err := f.sender(filepath.Join(b.lab.dir, name+"-sender"))
-				if err != nil {
-					return err
-				}
-				if c.sender, err = b.lab.start(b.lab.near, name+"-sender", argv...); err != nil {
-					return err
-				}
-				// It is up when it answers, and it must not see its peer before the run.
-				_, _, err = b.lab.ask(ctx, job{URL: c.url, Knock: true, Patient: true})
-				return err
-			}
-		}
-		return c, nil
+		return (&fairwayPair{b, o, number}).start(ctx)
 	}
 }
 
@@ -54,10 +32,38 @@ type fairwayPair struct {
 	number  int
 }
 
-func (f fairwayPair) port(base int) int { return base + f.number }
+// start starts both servers. Before each run they carry a small message, so that each knows what the other is; or the
+// sender is started anew, so that it does not.
+func (f *fairwayPair) start(context.Context) (*contestant, error) {
+	name, lab := fmt.Sprintf("fairway-%d", f.number), f.b.lab
+	c, err := f.b.startPair(name, f.sender, f.receiver)
+	if err != nil {
+		return nil, err
+	}
+	c.name, c.url, c.spools = name, fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000)), true
+	c.before = func(ctx context.Context) error { return f.b.greet(ctx, c) }
+	if f.options.fresh {
+		c.before = func(ctx context.Context) error {
+			c.sender.stop()
+			argv, err := f.sender(filepath.Join(lab.dir, c.sender.name))
+			if err != nil {
+				return err
+			}
+			if c.sender, err = lab.start(lab.near, c.sender.name, argv...); err != nil {
+				return err
+			}
+			// It is up when it answers, and it must not see its peer before the run.
+			_, _, err = lab.ask(ctx, job{URL: c.url, Knock: true, Patient: true})
+			return err
+		}
+	}
+	return c, nil
+}
+
+func (f *fairwayPair) port(base int) int { return base + f.number }
 
 // caddyfile writes a Caddyfile and returns the command that runs it. Servers ask each other at the ports of this pair.
-func (f fairwayPair) caddyfile(dir, server, more, sites string) ([]string, error) {
+func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, error) {
 	file, err := written(dir, "Caddyfile", fmt.Sprintf(`{
 	admin 127.0.0.1:%d
 	persist_config off
@@ -98,24 +104,27 @@ func (f fairwayPair) caddyfile(dir, server, more, sites string) ([]string, error
 	return []string{f.b.binary, "run", "--config", file, "--adapter", "caddyfile"}, err
 }
 
-func (f fairwayPair) sender(dir string) ([]string, error) {
+func (f *fairwayPair) sender(dir string) ([]string, error) {
 	return f.caddyfile(dir, "ss1", fmt.Sprintf(`		server DEV/GOV/1111/ss1
-		spool disk %s/spool
+		spool disk %s/spool {
+			%s
+		}
 		client DEV/GOV/1111/app
-`, dir), fmt.Sprintf(`http://:%d {
+`, dir, f.options.quota), fmt.Sprintf(`http://:%d {
 	bind 127.0.0.1
 	xroad_send
 }
 `, f.port(8000)))
 }
 
-func (f fairwayPair) receiver(dir string) ([]string, error) {
+func (f *fairwayPair) receiver(dir string) ([]string, error) {
 	var delivery string
 	if f.options.delivery != "" {
 		delivery = "delivery " + f.options.delivery
 	}
 	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
 		spool disk %s/spool {
+			%s
 			%s
 		}
 		service DEV/GOV/0000/registry/echo/v1 {
@@ -124,9 +133,9 @@ func (f fairwayPair) receiver(dir string) ([]string, error) {
 			%s
 		}
 		service DEV/GOV/0000/registry/closed/v1 {
-			to http://127.0.0.1:%[3]s
+			to http://127.0.0.1:%[4]s
 		}
-`, f.b.spoolOf(dir), f.options.spool, servicePort, delivery), fmt.Sprintf(`https://:%d {
+`, f.b.spoolOf(dir), f.options.spool, f.options.quota, servicePort, delivery), fmt.Sprintf(`https://:%d {
 	tls {
 		get_certificate xroad
 		client_auth {

@@ -50,6 +50,8 @@ var rows = []row{
 	{"unshaped", "uploads over a line without limit, SHA-512 and SHA-256", unshaped},
 	{"mtom", "SwA and MTOM, as request and as response, over a line without limit", mtom},
 	{"sizes", "uploads from 1 MB to 30 GB, direct and through Fairway, and the memory that they take", sizes},
+	{"many", "large uploads at once, and small messages beside them", many},
+	{"drain", "a change of configuration, and an end, during large uploads", drain},
 	{"refuse", "how soon an upload is refused without a right or without room", refuse},
 }
 

@@ -29,6 +29,10 @@ func playRole(ctx context.Context, args []string) error {
 		return play(ctx, args[1], serve)
 	case "ocsp":
 		return play(ctx, args[1], respond)
+	case "load":
+		return play(ctx, args[1], sendLoad)
+	case "meter":
+		return play(ctx, args[1], meter)
 	case "model-sender":
 		return play(ctx, args[1], modelSender)
 	case "model-receiver":
@@ -101,11 +105,13 @@ func (l *lab) command(ns string, argv ...string) *exec.Cmd {
 }
 
 // stop asks a process to end, and makes it end after ten seconds.
-func (p *process) stop() {
+func (p *process) stop() { p.stopWithin(10 * time.Second) }
+
+func (p *process) stopWithin(patience time.Duration) {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.exited:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		p.cmd.Process.Kill()
 		<-p.exited
 	}
