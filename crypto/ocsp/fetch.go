@@ -57,7 +57,7 @@ func ask(ctx context.Context, client *http.Client, address string, request []byt
 	}
 	r.Header.Set("Content-Type", "application/ocsp-request")
 	r.Header.Set("Accept", "application/ocsp-response")
-	answer, err := client.Do(r)
+	answer, err := straight(client).Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -85,4 +85,11 @@ func readLimited(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("the response has more than %d octets", maxResponse)
 	}
 	return der, nil
+}
+
+// straight is the client without redirections: who answers must not choose whom we ask next, from our place in the network.
+func straight(client *http.Client) *http.Client {
+	c := *client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &c
 }

@@ -29,7 +29,7 @@ const (
 const responseType = "application/ocsp-response"
 
 // FetchPeer asks a security server, at host:port, for the responses to its own certificates, and returns them in order
-// (message-and-transport 5.8). Time limits are those of the client and the context. Whether the responses are acceptable,
+// (message-and-transport 5.8). It goes to no other place than that: a redirection is an error. Time limits are those of the client and the context. Whether the responses are acceptable,
 // Verify tells.
 func FetchPeer(ctx context.Context, client *http.Client, address string, certs []*x509.Certificate) ([][]byte, error) {
 	responses, err := fetchPeer(ctx, client, address, certs)
@@ -56,7 +56,7 @@ func fetchPeer(ctx context.Context, client *http.Client, address string, certs [
 		return nil, err
 	}
 	r.Header.Set("Accept", "multipart/related")
-	answer, err := client.Do(r)
+	answer, err := straight(client).Do(r)
 	if err != nil {
 		return nil, err
 	}
