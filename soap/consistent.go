@@ -22,9 +22,9 @@ func Consistent(request, response *Header) error {
 	case asked.Service != answered.Service, asked.empty&emptyParts != answered.empty&emptyParts:
 		return inconsistent("service", asked.Service.String(), answered.Service.String())
 	case !same(asked.UserID, answered.UserID):
-		return inconsistent("userId", optional(asked.UserID), optional(answered.UserID))
+		return differs("userId")
 	case !same(asked.Issue, answered.Issue):
-		return inconsistent("issue", optional(asked.Issue), optional(answered.Issue))
+		return differs("issue")
 	case asked.ID != answered.ID:
 		return inconsistent("id", quote(asked.ID), quote(answered.ID))
 	}
@@ -33,7 +33,7 @@ func Consistent(request, response *Header) error {
 		return &Error{inconsistentResponse, 0, "the block representedParty is not in both the request and the response"}
 	}
 	if a != nil && (!same(a.Class, b.Class) || a.Code != b.Code || asked.empty&emptyParty != answered.empty&emptyParty) {
-		return inconsistent("representedParty", optional(a.Class)+" "+quote(a.Code), optional(b.Class)+" "+quote(b.Code))
+		return differs("representedParty")
 	}
 	return nil
 }
@@ -43,11 +43,9 @@ func inconsistent(block, asked, answered string) error {
 		"the response answers another request: its block %s is %s, that of the request was %s", block, answered, asked)}
 }
 
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-func optional(v *string) string {
-	if v == nil {
-		return "absent"
-	}
-	return quote(*v)
+// differs is inconsistent of a block that may name a person: what it says belongs into no log.
+func differs(block string) error {
+	return &Error{inconsistentResponse, 0, fmt.Sprintf("the response answers another request: its block %s is not that of the request", block)}
 }
+
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }

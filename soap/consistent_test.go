@@ -57,3 +57,24 @@ func TestConsistent(t *testing.T) {
 		})
 	}
 }
+
+// TestConsistentNamesNobody: what may be the number of a person stays out of the error, which is logged.
+func TestConsistentNamesNobody(t *testing.T) {
+	const person, other = "38001085718", "38001085719"
+	party := func(code string) string {
+		return `<r:representedParty xmlns:r="http://x-road.eu/xsd/representation.xsd"><r:partyCode>` + code + "</r:partyCode></r:representedParty><x:id>"
+	}
+	for block, edit := range map[string]func(string) []string{
+		"userId":           func(p string) []string { return []string{"EX123", p} },
+		"issue":            func(p string) []string { return []string{"<x:id>", "<x:issue>" + p + "</x:issue><x:id>"} },
+		"representedParty": func(p string) []string { return []string{"<x:id>", party(p)} },
+	} {
+		request, response := mustOpen(t, edited(t, edit(person)...), ""), mustOpen(t, edited(t, edit(other)...), "")
+		err := Consistent(&request.Header, &response.Header)
+		if err == nil || !strings.Contains(err.Error(), block) {
+			t.Errorf("%s: %v", block, err)
+		} else if strings.Contains(err.Error(), person) || strings.Contains(err.Error(), other) {
+			t.Errorf("%s: the error says who: %v", block, err)
+		}
+	}
+}
