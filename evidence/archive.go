@@ -85,7 +85,7 @@ func (a *archive) load(mode scanMode) error {
 
 // preamble reads the beginning of a segment. A stub is one that has, or had a moment ago, less than a preamble.
 func (a *archive) preamble(number uint64) (s *segment, stub bool, err error) {
-	f, err := a.root.Open(fmt.Sprintf(segmentName, number))
+	f, err := openFile(a.root, fmt.Sprintf(segmentName, number))
 	if err != nil {
 		return nil, false, err
 	}
@@ -136,7 +136,7 @@ func (a *archive) catchUp(s *segment, isLast bool, mode scanMode) error {
 }
 
 func (a *archive) scan(s *segment, l *live, mode scanMode) error {
-	f, err := a.root.Open(s.name())
+	f, err := openFile(a.root, s.name())
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (a *archive) fetchFrom(s *segment, v view, number uint64) (*whole, error) {
 	if e.number != number {
 		return nil, ErrNotFound
 	}
-	f, err := a.root.Open(s.name())
+	f, err := openFile(a.root, s.name())
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +319,7 @@ func (a *archive) opener(s *segment, w *whole) func() (*os.File, error) {
 	if w.outside != 0 {
 		name = (&outsider{a.root, fmt.Sprintf(contentsFolder, s.number), w.outside}).name()
 	}
-	return func() (*os.File, error) { return a.root.Open(name) }
+	return func() (*os.File, error) { return openFile(a.root, name) }
 }
 
 // Find implements Store.Find.
@@ -365,7 +365,7 @@ func (a *archive) findIn(ctx context.Context, s *segment, q Query, yield func(*R
 			}
 			if f == nil {
 				var err error
-				if f, err = a.root.Open(s.name()); err != nil {
+				if f, err = openFile(a.root, s.name()); err != nil {
 					return err
 				}
 			}
@@ -437,4 +437,21 @@ func candidates(v view, m mark, q Query) iter.Seq2[entry, error] {
 			}
 		}
 	}
+}
+
+// openFile opens a file for reading that must be an ordinary one: others may let us wait, or read for ever.
+func openFile(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it is no ordinary file", errNotWhole)}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

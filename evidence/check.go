@@ -152,7 +152,7 @@ func (c *checker) segments(ctx context.Context, segments []*segment, end int64) 
 
 // segment checks a segment, up to end where it is the last.
 func (c *checker) segment(ctx context.Context, s *segment, isLast bool, end int64) error {
-	f, err := c.root.Open(s.name())
+	f, err := openFile(c.root, s.name())
 	if err != nil {
 		return err
 	}
@@ -377,7 +377,7 @@ func (c *checker) index(s *segment, l *live) error {
 	if unsettled {
 		return nil // it is in memory
 	}
-	f, err := c.root.Open(fmt.Sprintf(indexName, s.number))
+	f, err := openFile(c.root, fmt.Sprintf(indexName, s.number))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it misleads nobody
 	}

@@ -199,7 +199,7 @@ func openIndex(root *os.Root, s *segment) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.Open(fmt.Sprintf(indexName, s.number))
+	f, err := openFile(root, fmt.Sprintf(indexName, s.number))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errIndex, err)
 	}

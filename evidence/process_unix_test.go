@@ -309,6 +309,41 @@ func TestLinksInTheWay(t *testing.T) {
 	}
 }
 
+// A pipe that waits under the name of a file of ours keeps nobody waiting.
+func TestPipesInTheWay(t *testing.T) {
+	inTheWay := func(dir string, name string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.RemoveAll(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := linked(t)
+	inTheWay(dir, "00000001.index")
+	r, err := check(t, dir)
+	if err != nil || len(r.Indexes) != 1 {
+		t.Errorf("an index: Check = %+v, %v", r, err)
+	}
+	s := openAt(t, dir, 1200)
+	expect(t, s, 6)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+
+	dir = t.TempDir()
+	s = openAt(t, dir, segmentSize)
+	put(t, s, keeping("large", make([]byte, inside+1)))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.contents", "*"))
+	if len(files) != 1 {
+		t.Fatalf("%q", files)
+	}
+	name, _ := filepath.Rel(dir, files[0])
+	inTheWay(dir, name)
+	breaks(t, dir, 1, "contents")
+}
+
 // shortWrites is set in the process that limits its files.
 const shortWrites = "EVIDENCE_TEST_SHORT_WRITES"
 

@@ -11,7 +11,10 @@ import (
 	"os"
 )
 
-const lockName = "lock"
+const (
+	lockName    = "lock"
+	nonBlocking = 0
+)
 
 // holdFolder makes a file that only one can make, and returns what removes it. After a crash somebody must remove it
 // by hand: refusing is safer than two who write.

@@ -14,7 +14,10 @@ import (
 	"syscall"
 )
 
-const lockName = "lock"
+const (
+	lockName    = "lock"
+	nonBlocking = syscall.O_NONBLOCK // opening a pipe waits for nobody
+)
 
 // holdFolder takes the lock of a folder and returns what gives it back. The system gives it back when the process
 // ends, however it ends. The file of the lock stays, and names its latest holder.
