@@ -188,6 +188,40 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// What the disk lost after it had been written is noticed by Done, or by Open later on, and the entry is not read.
+func TestLost(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		f := new(faults)
+		s := openFaulty(t, f)
+		s.cache.limit = 1 << 30
+		e := create(t, s)
+		if _, err := e.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if late {
+			if err := e.Done(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.settle = syscall.EIO
+		err := error(nil)
+		if !late {
+			err = e.Done()
+		} else {
+			_, err = e.Open()
+		}
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrFull) {
+			t.Errorf("late: %v: %v", late, err)
+		}
+		f.settle = nil // the system tells it once
+		if _, again := e.Open(); again != err {
+			t.Errorf("late: %v: Open = %v, want the error again", late, again)
+		}
+		e.Remove()
+		unused(t, s)
+	}
+}
+
 // A disk that runs full while an entry moves there from memory.
 func TestFullWhileSpilling(t *testing.T) {
 	s := openFaulty(t, &faults{write: syscall.ENOSPC})
