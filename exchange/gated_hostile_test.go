@@ -111,3 +111,42 @@ func TestGatedLateFault(t *testing.T) {
 	}
 	bed.CheckClean()
 }
+
+// TestGatedWithdrawn has requests that end badly in ways of their own: the service never sees a whole one.
+func TestGatedWithdrawn(t *testing.T) {
+	request := related(testbed.Envelope(header(), "echo", ""), make([]byte, 2<<20))
+	for _, tt := range []struct {
+		name    string
+		service exchange.Service
+		tls     bool
+		sender  func(*exchange.SecurityServer)
+		want    string
+	}{
+		{"over TLS", exchange.Service{AnyCert: true}, true,
+			func(s *exchange.SecurityServer) { s.Keys = testbed.Broken{Keys: s.Keys} }, "server.clientproxy.cannot_create_signature"},
+		{"longer than its limit by its signature", exchange.Service{Limit: int64(len(request)) + 4<<10}, false, nil,
+			"server.serverproxy.invalid_request"},
+		{"longer than its limit", exchange.Service{Limit: 1<<20 + 512<<10}, false, nil, "server.serverproxy.invalid_request"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			service := newPatient()
+			server := httptest.NewUnstartedServer(service)
+			if tt.tls {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			defer server.Close()
+			tt.service.To, tt.service.Delivery = server.URL+"/", exchange.Gated
+			bed := testbed.New(t, testbed.Options{Service: tt.service, Sender: tt.sender})
+			_, answer := post(t, bed, relatedType, halves(request, service.begun))
+			if got := faultCode(t, answer); got != tt.want {
+				t.Errorf("got %q\n%s", got, answer)
+			}
+			if got := <-service.got; got.err == io.EOF || len(got.octets) > len(request)-64<<10 {
+				t.Errorf("the service got %d octets of %d, and %v", len(got.octets), len(request), got.err)
+			}
+			bed.CheckClean()
+		})
+	}
+}
