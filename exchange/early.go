@@ -14,19 +14,19 @@ import (
 
 // early is an answer that an information system gets while it is still being read: what gated is for a request.
 type early struct {
-	begun chan *tail         // has one, once something may be seen
-	tail  *tail              // of the goroutine that reads
-	kind  string             // Content-Type
-	done  chan struct{}      // closed when the answer has been judged
-	whole *http.Response     // and is good
-	err   error              // or not
-	stop  context.CancelFunc // ends the call of the peer
+	begun    chan *tail     // has one, once something may be seen
+	tail     *tail          // of the goroutine that reads
+	kind     string         // Content-Type
+	done     chan struct{}  // closed when the answer has been judged
+	whole    *http.Response // and is good
+	err      error          // or not
+	transfer *transfer
 }
 
 // receiveGated is receive for an information system that opted in. It returns as soon as the answer may be seen, or is
 // known as a whole.
 func (x *sending) receiveGated(ctx context.Context, response *http.Response, request *soap.Header) (*http.Response, error) {
-	e := &early{begun: make(chan *tail, 1), done: make(chan struct{}), stop: x.stop}
+	e := &early{begun: make(chan *tail, 1), done: make(chan struct{}), transfer: x.transfer}
 	go func() {
 		defer close(e.done)
 		e.whole, e.err = x.receive(ctx, response, request, e.advance)
@@ -38,11 +38,12 @@ func (x *sending) receiveGated(ctx context.Context, response *http.Response, req
 			err = x.outcome.Err // a fault that came in place of the signature
 		}
 		if err != nil {
-			err = x.withdraw(err, request, e.tail)
+			err = x.withdraw(x.transfer.explain(err), request, e.tail)
 		}
 		size := int64(0)
 		if err == nil {
 			size = e.whole.ContentLength
+			x.transfer.moves(delivering, size, e.tail.seen)
 		}
 		e.tail.settle(size, err)
 		x.outcome.report(ctx)
@@ -99,9 +100,22 @@ type earlyBody struct {
 	early *early
 }
 
+func isEarly(response *http.Response) bool {
+	_, early := response.Body.(*earlyBody)
+	return early
+}
+
+// Read implements io.Reader.
+func (b *earlyBody) Read(p []byte) (int, error) {
+	if err := b.early.transfer.cancelled(); err != nil {
+		return 0, err
+	}
+	return b.tail.Read(p)
+}
+
 // Close ends the reading, if it has not ended, and frees the spool.
 func (b *earlyBody) Close() error {
-	b.early.stop()
+	b.early.transfer.end()
 	<-b.early.done
 	err := b.tail.Close()
 	if b.early.whole != nil {

@@ -45,6 +45,7 @@ type SecurityServer struct {
 	signatures xades.Verifier
 	backends   *backends
 	shelves    map[*Service]*shelf.Store // of services that get files
+	transfers  transfers
 }
 
 // Keys gives a security server its private keys. It is safe for concurrent use.

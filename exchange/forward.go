@@ -56,6 +56,7 @@ func (x *receiving) post(ctx context.Context, m *wire.Message, o outgoing) error
 	}
 	req.ContentLength, req.GetBody = o.size, open
 	req.Header = o.header
+	x.transfer.moves(forwarding, o.size, silence.taken(o.size))
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
 	if err != nil {
 		return x.calling(err, silence)
@@ -78,7 +79,7 @@ func (x *receiving) calling(err error, silence *silence) error {
 func (x *receiving) passOn(ctx context.Context, response *http.Response, silence *silence, m *wire.Message) error {
 	defer response.Body.Close()
 	silence.answered()
-	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{Reader: response.Body, silence: silence}}, m)
+	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{Reader: &counted{response.Body, &x.transfer.answer}, silence: silence}}, m)
 	return silence.explain(err)
 }
 
@@ -134,6 +135,18 @@ func (w *silence) look() {
 		return
 	}
 	w.timer.Reset(w.limit / silenceLooks)
+}
+
+// taken tells how much of a body of that size the service has taken.
+func (w *silence) taken(size int64) func() int64 {
+	return func() int64 {
+		if body := w.body.Load(); body != nil {
+			if at, err := (*body).Seek(0, io.SeekCurrent); err == nil {
+				return at
+			}
+		}
+		return size
+	}
 }
 
 func (w *silence) answered() {

@@ -134,6 +134,7 @@ func (g *gated) end() {
 // withdraw notes that a service has got the beginning of a request that was not good to its end.
 func (x *receiving) withdraw(err error) error {
 	g := x.gated
+	err = x.transfer.explain(err)
 	g.tearDown(err)
 	err = fmt.Errorf("%w (service %s had %d octets of it, which were withdrawn before its end)", err, x.service.ID, g.seen())
 	record := x.server.record(&x.outcome, &g.message.Header, false)
@@ -150,7 +151,9 @@ func (x *receiving) deliver(m *wire.Message, err error) error {
 		return x.withdraw(err)
 	}
 	g := x.gated
+	x.transfer.moves(forwarding, m.Size(), g.seen)
 	g.settle(m.Size(), nil)
+	defer context.AfterFunc(x.ctx, g.cancel)()
 	select {
 	case <-g.called:
 	case <-x.ctx.Done():

@@ -41,6 +41,7 @@ func (x *receiving) handOver(r *http.Request, next http.Handler, m *wire.Message
 		return wire.At(wire.AtReceiver, err)
 	}
 	defer body.Close()
+	x.transfer.moves(forwarding, m.Size(), position(body, m.Size()))
 	onward := r.WithContext(context.WithValue(r.Context(), headerKey{}, &m.Header))
 	onward.Header = serviceHeader(m, action)
 	onward.Header.Del("User-Agent")
@@ -48,6 +49,12 @@ func (x *receiving) handOver(r *http.Request, next http.Handler, m *wire.Message
 	onward.URL, onward.RequestURI, onward.Host = &url.URL{Path: "/"}, "/", "" // the peer's are not signed, and routes may act on them
 
 	pipe := newPipe()
+	stop := context.AfterFunc(r.Context(), func() {
+		if reason := x.transfer.cancelled(); reason != nil {
+			pipe.writer.CloseWithError(reason) // whoever waits for next's answer waits no longer
+		}
+	})
+	defer stop()
 	wrapped := make(chan error, 1)
 	go func() {
 		err := x.wrap(r.Context(), pipe, m)
@@ -70,7 +77,7 @@ func (x *receiving) wrap(ctx context.Context, p *pipe, m *wire.Message) (err err
 		if head.err != nil {
 			return wire.At(wire.AtReceiver.NextHop(), wire.Errorf("io_error", "service %s: %w", x.service.ID, head.err))
 		}
-		return x.respond(ctx, answer{head.status, head.header, p.reader}, m)
+		return x.respond(ctx, answer{head.status, head.header, &counted{p.reader, &x.transfer.answer}}, m)
 	case <-ctx.Done():
 		return wire.At(wire.AtReceiver, context.Cause(ctx))
 	}

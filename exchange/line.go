@@ -3,6 +3,7 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +50,7 @@ func (l *line) linger() {
 		return
 	}
 	l.controller.SetReadDeadline(time.Now().Add(lingerTime))
-	io.CopyN(io.Discard, l.body, lingerOctets)
+	io.CopyN(io.Discard, l.body.ReadCloser, lingerOctets)
 	l.controller.SetReadDeadline(time.Now()) // whoever is still reading stops
 }
 
@@ -64,14 +65,51 @@ func (l *line) breakOff() {
 	panic(http.ErrAbortHandler)
 }
 
-// tracked remembers whether a body has been read to its end.
+// interruptAfter is how long an exchange that has been cancelled may take to notice.
+const interruptAfter = time.Second
+
+// watch interrupts reading and then writing of an exchange that is cancelled but waits for the other side: a deadline
+// leaves the connection of no use, so whoever is not waiting may end in peace. ctx is that of the exchange. It lasts
+// until release is called.
+func (l *line) watch(ctx context.Context, t *transfer) (release func()) {
+	released, done := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		if t.cancelled() == nil {
+			return
+		}
+		for _, interrupt := range []func(time.Time) error{l.controller.SetReadDeadline, l.controller.SetWriteDeadline} {
+			select {
+			case <-time.After(interruptAfter):
+				interrupt(time.Now())
+			case <-released:
+				return
+			}
+		}
+	})
+	return func() {
+		close(released)
+		if !stop() {
+			<-done
+		}
+	}
+}
+
+// tracked counts what is read of a body and remembers whether that was all. Its reading ends when the exchange is
+// cancelled.
 type tracked struct {
 	io.ReadCloser
-	eof atomic.Bool
+	eof      atomic.Bool
+	octets   atomic.Int64
+	transfer *transfer // nil: none yet
 }
 
 func (t *tracked) Read(p []byte) (int, error) {
+	if err := t.transfer.cancelled(); err != nil {
+		return 0, err
+	}
 	n, err := t.ReadCloser.Read(p)
+	t.octets.Add(int64(n))
 	if err == io.EOF {
 		t.eof.Store(true)
 	} else if err != nil { // where the next request would begin is not known
@@ -81,3 +119,15 @@ func (t *tracked) Read(p []byte) (int, error) {
 }
 
 func (t *tracked) ended() bool { return t.eof.Load() }
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	octets *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.octets.Add(int64(n))
+	return n, err
+}

@@ -24,9 +24,14 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		line:    newLine(w, r),
 		outcome: Outcome{Role: "receive", RequestID: wire.CheckRequestID(r.Header.Get(wire.HeaderRequestID))},
 	}
+	ctx, t := v.Server.begin(r.Context(), x.outcome.Role, x.outcome.RequestID, x.line.body, r.ContentLength)
+	x.transfer, r = t, r.WithContext(ctx)
+	defer t.end()
+	release := x.line.watch(ctx, t)
 	w.Header().Set(wire.HeaderFairway, wire.FairwayDigest.String())
 	err := x.exchange(r, next)
 	if err != nil {
+		err = t.explain(err)
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		if x.encoder == nil {
@@ -35,7 +40,9 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 			defer panic(http.ErrAbortHandler) // the peer must see a broken answer, not a short one
 		}
 	}
-	x.outcome.report(r.Context())
+	t.end()
+	release()
+	x.outcome.report(ctx)
 	x.line.linger()
 	if x.repanic != nil {
 		panic(x.repanic.value)
@@ -53,21 +60,22 @@ func (x *receiving) refuse(fault []byte) {
 
 // receiving is one exchange at the receiving security server.
 type receiving struct {
-	server  *SecurityServer
-	line    *line
-	outcome Outcome
-	service *Service      // nil: a metaservice
-	limit   int64         // octets of the request, once its header is known; 0 is none
-	encoder *wire.Encoder // of the response, once it has been begun
-	peer    ident.Server
-	version string        // the peer's x-proxy-version
-	akin    bool          // the peer is a Fairway
-	digest  crypto.Digest // of the request's parts
-	ctx     context.Context
-	action  string
-	message *wire.Message // while it is being read, once its header is known
-	gated   *gated        // the service's call, where that has begun before the request was verified
-	repanic *panicked
+	server   *SecurityServer
+	line     *line
+	outcome  Outcome
+	transfer *transfer
+	service  *Service      // nil: a metaservice
+	limit    int64         // octets of the request, once its header is known; 0 is none
+	encoder  *wire.Encoder // of the response, once it has been begun
+	peer     ident.Server
+	version  string        // the peer's x-proxy-version
+	akin     bool          // the peer is a Fairway
+	digest   crypto.Digest // of the request's parts
+	ctx      context.Context
+	action   string
+	message  *wire.Message // while it is being read, once its header is known
+	gated    *gated        // the service's call, where that has begun before the request was verified
+	repanic  *panicked
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Receive").
@@ -92,7 +100,11 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	}, func(m *wire.Message) error { return x.check(r, m) })
 	if err == nil {
 		defer message.Discard()
+		x.transfer.enter(verifying)
 		err = x.prove(message)
+	}
+	if err == nil {
+		err = x.transfer.cancelled()
 	}
 	if x.gated != nil {
 		return x.deliver(message, err)
@@ -153,6 +165,7 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 func (x *receiving) check(r *http.Request, m *wire.Message) error {
 	s, h := x.server, &m.Header
 	x.outcome.MessageID, x.outcome.Client, x.outcome.Service = h.ID, h.Client, h.Service
+	x.transfer.names(&x.outcome)
 	if h.SecurityServer != nil && *h.SecurityServer != s.ID {
 		return wire.Errorf("invalid_security_server", "this is security server %s, not %s", s.ID, *h.SecurityServer)
 	}
@@ -192,6 +205,7 @@ func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
 		return err
 	}
 	x.peer, x.outcome.Peer = server, server.String()
+	x.transfer.meets(server)
 	return s.Trust.VerifyAuth(chain, m.OCSP, m.Header.Client, s.Clock())
 }
 

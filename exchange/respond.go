@@ -23,6 +23,7 @@ type answer struct {
 // respond wraps the service's answer to the request m: the request's hash goes into the envelope, attachments stream
 // through, the signature comes last and only after its record is durable (message-and-transport 5.6, 6.3).
 func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) error {
+	x.transfer.moves(answering, lengthOf(a.header), x.transfer.answer.Load)
 	next := wire.AtReceiver.NextHop()
 	if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
 		return wire.At(next, wire.Errorf("http_error", "the service answered with HTTP status %d", a.status))

@@ -28,27 +28,42 @@ type Sender struct{ Server *SecurityServer }
 // came), the response what it gets. Faults are responses, not errors. The caller must close the response's body: that
 // frees the spool. As with every RoundTripper, the request's body may still be read for a while afterwards.
 func (s *Sender) RoundTrip(req *http.Request) (*http.Response, error) {
-	response, _ := s.roundTrip(req)
-	return response, nil
+	x, req := s.begin(req)
+	return x.roundTrip(req), nil
 }
 
-// roundTrip also returns the upload, if one was begun.
-func (s *Sender) roundTrip(req *http.Request) (*http.Response, *upload) {
+// begin enters the exchange of a request and returns the request to read.
+func (s *Sender) begin(req *http.Request) (*sending, *http.Request) {
 	x := &sending{server: s.Server, outcome: Outcome{Role: "send", RequestID: wire.NewRequestID()}}
-	ctx, stop := context.WithCancel(req.Context())
-	x.stop = stop
-	response, err := x.exchange(ctx, req)
+	body, ok := req.Body.(*tracked)
+	if !ok {
+		body = &tracked{ReadCloser: req.Body}
+	}
+	ctx, t := s.Server.begin(req.Context(), x.outcome.Role, x.outcome.RequestID, body, req.ContentLength)
+	x.transfer, req = t, req.WithContext(ctx)
+	req.Body = body
+	return x, req
+}
+
+// roundTrip ends the transfer of the exchange, or leaves that to the closing of the response's body.
+func (x *sending) roundTrip(req *http.Request) *http.Response {
+	response, err := x.exchange(req.Context(), req)
+	if err == nil && x.transfer.cancelled() != nil && !isEarly(response) {
+		response.Body.Close()
+		err = x.transfer.cancelled()
+	}
 	if err != nil {
+		x.transfer.end()
+		err = x.transfer.explain(err)
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		response = faultResponse(bytes.NewReader(fault.Bytes()), int64(len(fault.Bytes())))
 	}
 	response.Request = req
-	if _, early := response.Body.(*earlyBody); !early {
-		stop()
+	if !isEarly(response) {
 		x.outcome.report(req.Context())
 	}
-	return response, x.upload
+	return response
 }
 
 // Serve answers one information system over w. A fault is sent while the system may still be uploading; what it sends
@@ -59,7 +74,10 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	line := newLine(w, r)
-	response, upload := s.roundTrip(r)
+	x, r := s.begin(r)
+	defer x.transfer.end()
+	release := line.watch(r.Context(), x.transfer)
+	response := x.roundTrip(r)
 	defer response.Body.Close()
 	for name, values := range response.Header {
 		w.Header()[name] = values
@@ -72,9 +90,11 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, err = io.Copy(w, response.Body)
 	}
+	x.transfer.end()
+	release()
 	line.linger()
-	if upload != nil {
-		<-upload.done // it may still have been reading r's body
+	if x.upload != nil {
+		<-x.upload.done // it may still have been reading r's body
 	}
 	if err != nil {
 		line.breakOff() // what was promised cannot be kept
@@ -83,10 +103,10 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 
 // sending is one exchange at the sending security server.
 type sending struct {
-	server  *SecurityServer
-	outcome Outcome
-	upload  *upload
-	stop    context.CancelFunc // ends what goes on with the peer
+	server   *SecurityServer
+	outcome  Outcome
+	transfer *transfer
+	upload   *upload
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Send").
@@ -108,6 +128,7 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	}
 	header := &original.Envelope.Header
 	x.outcome.MessageID, x.outcome.Client, x.outcome.Service = header.ID, header.Client, header.Service
+	x.transfer.names(&x.outcome)
 	if err := s.Local.authenticate(header.Client, req.RemoteAddr, req.TLS); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
@@ -123,6 +144,7 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		wire.HeaderRequestID:           {x.outcome.RequestID},
 		"User-Agent":                   {""},
 	}
+	x.transfer.enter(connecting)
 	response, server, err := s.Peers.Post(ctx, peer.Request{
 		Provider: header.Service.Client,
 		Server:   header.SecurityServer,
@@ -156,7 +178,7 @@ func (x *sending) prepare(ctx context.Context, original *wire.Original) error {
 	if err != nil {
 		return wire.Because("ssl_authentication_failed", err)
 	}
-	x.upload = newUpload(ctx, wrapping{server: s, signer: header.Client, record: s.record(&x.outcome, header, false)}, original, responses)
+	x.upload = newUpload(ctx, x.transfer, wrapping{server: s, signer: header.Client, record: s.record(&x.outcome, header, false)}, original, responses)
 	return nil
 }
 
@@ -175,9 +197,10 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	if err != nil {
 		return nil, wire.At(next, err)
 	}
+	x.transfer.moves(receivingAnswer, response.ContentLength, x.transfer.answer.Load)
 	digest, unknown := wire.DigestOf(response.Header)
 	decoder := wire.Decoder{Place: wire.AtSender, Digest: digest, Spool: s.Spool}
-	body := &advancing{Reader: response.Body, advance: advance}
+	body := &advancing{Reader: &counted{response.Body, &x.transfer.answer}, advance: advance}
 	message, err := decoder.Decode(ctx, wire.Incoming{
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
@@ -211,7 +234,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		if err := s.putDurably(ctx, record, nil, nil); err != nil {
 			return nil, wire.At(wire.AtSender, err)
 		}
-		return packageResponse(m)
+		return x.packageResponse(m)
 	}
 	sent, durable, err := x.upload.finished(ctx)
 	if err != nil {
@@ -238,7 +261,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 	if err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
-	return packageResponse(m)
+	return x.packageResponse(m)
 }
 
 // told says what a fault of the other side was, for the log. The words of a service are content and stay out of it.
@@ -296,12 +319,13 @@ var faultCode = regexp.MustCompile(`^[[:graph:]]{1,128}$`)
 // maxFaultRequest is what is read of a fault that comes as a request.
 const maxFaultRequest = 64 << 10
 
-func packageResponse(m *wire.Message) (*http.Response, error) {
+func (x *sending) packageResponse(m *wire.Message) (*http.Response, error) {
 	octets, err := m.Open()
 	if err != nil {
 		return nil, err
 	}
-	body := &packageBody{octets, m}
+	body := &packageBody{octets, m, x.transfer}
+	x.transfer.moves(delivering, m.Size(), position(octets, m.Size()))
 	if m.FaultCode != "" {
 		return faultResponse(body, m.Size()), nil
 	}
@@ -325,13 +349,22 @@ func newResponse(h http.Header, body io.Reader, size int64) *http.Response {
 	}
 }
 
-// packageBody frees the spool when it is closed.
+// packageBody ends the transfer and frees the spool when it is closed.
 type packageBody struct {
 	io.ReadCloser
-	message *wire.Message
+	message  *wire.Message
+	transfer *transfer
+}
+
+func (b *packageBody) Read(p []byte) (int, error) {
+	if err := b.transfer.cancelled(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
 }
 
 func (b *packageBody) Close() error {
+	b.transfer.end()
 	err := b.ReadCloser.Close()
 	b.message.Discard()
 	return err

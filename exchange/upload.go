@@ -90,6 +90,7 @@ func (w *wrapping) place() wire.Place {
 type upload struct {
 	wrapping
 	ctx      context.Context
+	transfer *transfer
 	header   http.Header // of the POST
 	original *wire.Original
 	ocsp     [][]byte // responses to our TLS certificates
@@ -102,8 +103,8 @@ type upload struct {
 	wait func() error // until its evidence is durable
 }
 
-func newUpload(ctx context.Context, w wrapping, original *wire.Original, ocsp [][]byte) *upload {
-	u := &upload{wrapping: w, ctx: ctx, original: original, ocsp: ocsp, done: make(chan struct{})}
+func newUpload(ctx context.Context, t *transfer, w wrapping, original *wire.Original, ocsp [][]byte) *upload {
+	u := &upload{wrapping: w, ctx: ctx, transfer: t, original: original, ocsp: ocsp, done: make(chan struct{})}
 	u.encoder = wire.NewEncoder(&u.out, crypto.SHA512)
 	return u
 }
@@ -112,6 +113,7 @@ func newUpload(ctx context.Context, w wrapping, original *wire.Original, ocsp []
 // evidence names it. A peer that is akin has announced its digest on this connection.
 func (u *upload) goesTo(server ident.Server, akin bool) {
 	u.peer, u.record.Peer, u.akin = server, server.String(), akin
+	u.transfer.meets(server)
 	digest := digestFor(akin)
 	u.encoder.Use(digest)
 	u.header.Set(wire.HeaderHashAlgorithm, digest.String())
@@ -128,7 +130,9 @@ func digestFor(akin bool) crypto.Digest {
 // WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
 func (u *upload) WriteTo(w io.Writer) (int64, error) {
 	u.out.w = w
+	u.transfer.enter(uploading)
 	wait, err := u.write()
+	u.transfer.enter(waitingForAnswer)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.wait = wait
