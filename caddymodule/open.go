@@ -73,10 +73,16 @@ func (s *Server) makeKey() (string, error) {
 }
 
 // openServer is what the pool holds.
-type openServer struct{ *exchange.SecurityServer }
+type openServer struct {
+	*exchange.SecurityServer
+	name string
+}
 
 // Destruct closes the server.
-func (o *openServer) Destruct() error { return o.Close() }
+func (o *openServer) Destruct() error {
+	opened.remove(o)
+	return o.Close()
+}
 
 // open opens the guests, trust first, for keys are told apart by it, and starts the server.
 func (s *Server) open() (_ *openServer, err error) {
@@ -130,5 +136,7 @@ func (s *Server) open() (_ *openServer, err error) {
 	if err = x.Start(ctx); err != nil {
 		return nil, err
 	}
-	return &openServer{x}, nil
+	o := &openServer{x, s.name}
+	opened.add(o)
+	return o, nil
 }

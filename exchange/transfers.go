@@ -5,13 +5,13 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,9 +151,9 @@ func (t *transfer) cancelled() error {
 	return nil
 }
 
-// explain replaces the error in which Cancel ended an exchange, unless it tells already.
+// explain replaces the error in which Cancel ended an exchange, unless it begins with the reason.
 func (t *transfer) explain(err error) error {
-	if reason := t.cancelled(); reason != nil && !errors.Is(err, reason) {
+	if reason := t.cancelled(); reason != nil && !strings.HasPrefix(err.Error(), reason.Error()) {
 		return reason
 	}
 	return err
