@@ -131,6 +131,12 @@ func TestTransferAtEachPhase(t *testing.T) {
 	served := httptest.NewServer(waits(small[:len(small)/2]))
 	defer served.Close()
 	const sender, receiver = "server.clientproxy.io_error", "server.serverproxy.io_error"
+	early := func(s *exchange.SecurityServer) {
+		for client, caller := range s.Local.Clients {
+			caller.Delivery = exchange.Gated
+			s.Local.Clients[client] = caller
+		}
+	}
 	let := make(chan struct{})
 	for _, tt := range []struct {
 		role, phase string
@@ -157,6 +163,10 @@ func TestTransferAtEachPhase(t *testing.T) {
 			options: testbed.Options{Route: waits(small[:len(small)/2])}},
 		{role: "send", phase: "delivering", body: large, sent: len(large), octets: [2]int{1, len(large) - 1}, total: -2, want: "",
 			options: testbed.Options{Route: testbed.Echo{Attach: true}}},
+		{role: "send", phase: "receiving answer", how: "gated", body: small, sent: len(small), octets: [2]int{1, len(small)}, total: -1, peer: "answering", want: "",
+			options: testbed.Options{Route: waits(small[:len(small)/2]), Sender: early}},
+		{role: "send", phase: "delivering", how: "gated", body: large, sent: len(large), octets: [2]int{1, len(large) - 1}, total: -2, want: "",
+			options: testbed.Options{Route: testbed.Echo{Attach: true}, Sender: early}},
 
 		{role: "receive", phase: "receiving", body: small, sent: len(small) / 2, octets: [2]int{len(small) / 4, len(small)}, total: -1, peer: "uploading", want: receiver},
 		{role: "receive", phase: "receiving", how: "gated", body: large, sent: len(large) / 2, octets: [2]int{len(large) / 4, len(large)}, total: -1, peer: "uploading", want: receiver,
