@@ -47,7 +47,8 @@ in a Caddyfile and started with "` + binary() + ` run"; the first thing to try i
 		}
 		return cmd.Help()
 	})
-	cmd.AddCommand(demoCommand(example), initCommand(example), sendCommand(), evidenceCommand(), verifyCommand())
+	cmd.AddCommand(demoCommand(example), initCommand(example), sendCommand(), evidenceCommand(), verifyCommand(),
+		transfersCommand())
 	speakForOurselves(cmd)
 }
 

@@ -134,6 +134,10 @@ func TestUsage(t *testing.T) {
 		"no number of attachment": {"verify", "console_test.go", "--trust", "x.xml", "--attachment", "scan.pdf"},
 		"an attachment twice":     {"verify", "console_test.go", "--trust", "x.xml", "--attachment", "1=a", "--attachment", "1=b"},
 		"flag of another command": {"evidence", "list", "--keep"},
+		"unknown transfers":       {"transfers", "stop"},
+		"transfers with a word":   {"transfers", "list", "all"},
+		"cancel nothing":          {"transfers", "cancel"},
+		"two admin endpoints":     {"transfers", "list", "--address", "localhost:2019", "--config", "Caddyfile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fairway(t.Context(), "", args...)
@@ -149,7 +153,7 @@ func TestUsage(t *testing.T) {
 
 // TestBareCommands shows that a command that only groups others prints its help.
 func TestBareCommands(t *testing.T) {
-	for _, args := range [][]string{{}, {"evidence"}} {
+	for _, args := range [][]string{{}, {"evidence"}, {"transfers"}} {
 		if r := fairway(t.Context(), "", args...); r.err != nil || !strings.Contains(r.stdout, "Examples:") {
 			t.Errorf("%q: error %v, stdout %q", args, r.err, r.stdout)
 		}
