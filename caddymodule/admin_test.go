@@ -140,7 +140,7 @@ func (h *held) answer() answer {
 // TestTransfersThroughCaddy holds an exchange at its phases, lists it and cancels it, beside another that is left alone.
 func TestTransfersThroughCaddy(t *testing.T) {
 	body := large("held", 1<<20)
-	huge := large("held", 32<<20)
+	huge := large("held", 12<<20)
 	release := make(chan struct{})
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

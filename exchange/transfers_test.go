@@ -44,7 +44,7 @@ func begin(t *testing.T, bed *testbed.Bed, body []byte, sent int) *begun {
 
 // end returns the answer.
 func (b *begun) end() ([]byte, error) {
-	b.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	b.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	response, err := http.ReadResponse(b.answer, nil)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (b *begun) end() ([]byte, error) {
 func transferOf(t *testing.T, s *exchange.SecurityServer, phase, id string) exchange.Transfer {
 	t.Helper()
 	var seen []exchange.Transfer
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		seen = s.Transfers()
 		for _, x := range seen {
 			if x.Phase == phase && (id == "" || x.MessageID == id) {
@@ -115,7 +115,7 @@ func deaf(t *testing.T) string {
 // TestTransferAtEachPhase holds an exchange at each phase, sees it there and cancels it there.
 func TestTransferAtEachPhase(t *testing.T) {
 	small := message()
-	large := related(testbed.Envelope(header(), "echo", ""), make([]byte, 32<<20))
+	large := related(testbed.Envelope(header(), "echo", ""), make([]byte, 12<<20))
 	waits := func(answer []byte) http.Handler { // answers so much, and waits until it is not wanted any more
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
