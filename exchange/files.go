@@ -129,6 +129,7 @@ func (x *receiving) putFiles(ctx context.Context, folder *shelf.Folder, m *wire.
 		return err
 	}
 	defer octets.Close()
+	x.transfer.moves(forwarding, m.Size(), position(octets, m.Size()))
 	for n, p := range m.Parts[1:] {
 		if _, err := octets.Seek(p.Offset, io.SeekStart); err != nil {
 			return err

@@ -142,7 +142,7 @@ func (w *silence) taken(size int64) func() int64 {
 	return func() int64 {
 		if body := w.body.Load(); body != nil {
 			if at, err := (*body).Seek(0, io.SeekCurrent); err == nil {
-				return at
+				return min(at, size) // a part lies behind others
 			}
 		}
 		return size

@@ -137,7 +137,7 @@ func TestTransferAtEachPhase(t *testing.T) {
 			s.Local.Clients[client] = caller
 		}
 	}
-	let := make(chan struct{})
+	let, files, envelope := make(chan struct{}), t.TempDir(), len(testbed.Envelope(header(), "echo", ""))
 	for _, tt := range []struct {
 		role, phase string
 		how         string
@@ -179,6 +179,8 @@ func TestTransferAtEachPhase(t *testing.T) {
 			options: testbed.Options{Service: exchange.Service{To: deaf(t), Delivery: exchange.Gated}}},
 		{role: "receive", phase: "waiting for service", body: small, sent: len(small), octets: [2]int{len(small), len(small)}, total: len(small), peer: "waiting for answer", want: receiver,
 			options: testbed.Options{Service: exchange.Service{To: deaf(t)}}},
+		{role: "receive", phase: "waiting for service", how: "files", body: small, sent: len(small), octets: [2]int{envelope, envelope}, total: envelope, peer: "waiting for answer", want: receiver,
+			options: testbed.Options{Service: exchange.Service{To: deaf(t), Delivery: exchange.ByFile, Files: exchange.Files{Dir: files}}}},
 		{role: "receive", phase: "waiting for service", how: "route", body: small, sent: len(small), octets: [2]int{len(small), len(small)}, total: len(small), peer: "waiting for answer", want: receiver,
 			options: testbed.Options{Route: waits(nil)}},
 		{role: "receive", phase: "answering", body: small, sent: len(small), octets: [2]int{1, len(small)}, total: len(small), peer: "receiving answer", want: receiver,
