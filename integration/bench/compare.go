@@ -26,6 +26,7 @@ type bench struct {
 	service     *process
 	entered     int     // contestants so far
 	rate        float64 // of the line, in Mb/s; 0: no limit
+	disk        *disk   // of the receiver that is about to start; nil: an ordinary one
 }
 
 func newBench(ctx context.Context, o options) (_ *bench, err error) {
@@ -75,8 +76,13 @@ func (b *bench) close() error {
 	return b.lab.close()
 }
 
-// spoolOf returns where a receiver whose folder is dir puts messages aside.
-func (b *bench) spoolOf(dir string) string { return filepath.Join(dir, "spool") }
+// place returns where a receiver whose folder is dir keeps its files: there, or on the slow disk that it is to have.
+func (b *bench) place(dir string) string {
+	if b.disk == nil {
+		return dir
+	}
+	return filepath.Join(b.disk.dir, filepath.Base(dir))
+}
 
 // sized returns the size to use where a row would use n, and likewise the repetitions.
 func (b *bench) sized(n int64) int64 {
@@ -205,7 +211,7 @@ func (c *contestant) role(p *process) string {
 // result sums up the runs of a contestant.
 func (b *bench) result(c *contestant, m message, samples []sample) *result {
 	octets := m.Size + m.Return
-	r := &result{Name: c.name, Rate: b.rate, Size: octets, Runs: len(samples), CPU: make(map[string]float64), Memory: make(map[string]memory)}
+	r := &result{Name: c.name, Rate: b.rate, Disk: c.disk, Size: octets, Runs: len(samples), CPU: make(map[string]float64), Memory: make(map[string]memory)}
 	var seconds []float64
 	roles := make(map[string][]float64)
 	for _, s := range samples {

@@ -20,7 +20,7 @@ type contestant struct {
 	sender *process                        // in the consumer's namespace; nil: none
 	far    *process                        // the receiver, in the service's namespace; nil: none
 	before func(ctx context.Context) error // what makes it ready for a run that counts; nil: nothing
-	spools bool                            // the speed of its disk matters
+	disk   string                          // the receiver's, where it is slow
 }
 
 // entrant starts a contestant. Its number gives it ports of its own.

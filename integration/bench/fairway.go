@@ -40,7 +40,7 @@ func (f *fairwayPair) start(context.Context) (*contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.name, c.url, c.spools = name, fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000)), true
+	c.name, c.url = name, fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000))
 	c.before = func(ctx context.Context) error { return f.b.greet(ctx, c) }
 	if f.options.fresh {
 		c.before = func(ctx context.Context) error {
@@ -77,7 +77,6 @@ func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, erro
 		}
 		signer files %[5]s/%[6]s
 		trust static %[5]s/shared-params.xml
-		evidence disk %[2]s/evidence
 %[7]s	}
 	servers :%[3]d {
 		protocols h1
@@ -106,8 +105,9 @@ func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, erro
 
 func (f *fairwayPair) sender(dir string) ([]string, error) {
 	return f.caddyfile(dir, "ss1", fmt.Sprintf(`		server DEV/GOV/1111/ss1
-		spool disk %s/spool {
-			%s
+		evidence disk %[1]s/evidence
+		spool disk %[1]s/spool {
+			%[2]s
 		}
 		client DEV/GOV/1111/app
 `, dir, f.options.quota), fmt.Sprintf(`http://:%d {
@@ -123,19 +123,20 @@ func (f *fairwayPair) receiver(dir string) ([]string, error) {
 		delivery = "delivery " + f.options.delivery
 	}
 	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
-		spool disk %s/spool {
-			%s
-			%s
+		evidence disk %[1]s/evidence
+		spool disk %[1]s/spool {
+			%[2]s
+			%[3]s
 		}
 		service DEV/GOV/0000/registry/echo/v1 {
 			allow DEV/GOV/1111/app
-			to http://127.0.0.1:%s
-			%s
+			to http://127.0.0.1:%[4]s
+			%[5]s
 		}
 		service DEV/GOV/0000/registry/closed/v1 {
 			to http://127.0.0.1:%[4]s
 		}
-`, f.b.spoolOf(dir), f.options.spool, f.options.quota, servicePort, delivery), fmt.Sprintf(`https://:%d {
+`, f.b.place(dir), f.options.spool, f.options.quota, servicePort, delivery), fmt.Sprintf(`https://:%d {
 	tls {
 		get_certificate xroad
 		client_auth {

@@ -75,11 +75,18 @@ func openLab(ctx context.Context) (_ *lab, err error) {
 	return l, nil
 }
 
+// run is the name of this run.
+func (l *lab) run() string { return filepath.Base(l.dir) }
+
 // close takes everything away. What runs inside must have been stopped.
-func (l *lab) close() error { return remove(context.Background(), filepath.Base(l.dir)) }
+func (l *lab) close() error { return remove(context.Background(), l.run()) }
 
 // remove takes away what the run of that name has made.
-func remove(ctx context.Context, run string) (err error) {
+func remove(ctx context.Context, run string) error {
+	if err := removeDisks(ctx, run); err != nil {
+		return err // and nothing below it is touched
+	}
+	var err error
 	for _, ns := range []string{run + "-near", run + "-far"} {
 		if _, missing := os.Stat("/run/netns/" + ns); missing == nil {
 			err = errors.Join(err, command(ctx, "ip", "netns", "del", ns))

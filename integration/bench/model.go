@@ -47,7 +47,7 @@ func startModel(_ context.Context, b *bench, number int) (*contestant, error) {
 	c, err := b.startPair(fmt.Sprintf("model-%d", number), func(dir string) ([]string, error) {
 		return roleCommand("model-sender", modelJob{send, "https://" + peer + "/", b.certificate, dir})
 	}, func(dir string) ([]string, error) {
-		spool := b.spoolOf(dir)
+		spool := b.place(dir)
 		if err := os.MkdirAll(spool, 0o700); err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func startModel(_ context.Context, b *bench, number int) (*contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.url, c.spools = "http://"+send+"/", true
+	c.url = "http://" + send + "/"
 	return c, nil
 }
 

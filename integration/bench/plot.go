@@ -137,6 +137,12 @@ func (p *plot) add(name string, pt point) {
 	p.series[i].points = append(p.series[i].points, pt)
 }
 
+// Files of the plots.
+const (
+	ratioPlot  = "benchmarks-ratio.svg"
+	memoryPlot = "benchmarks-memory.svg"
+)
+
 // ratioByLine draws how much longer than directly an upload takes, by the speed of the line.
 func ratioByLine(f *figures) plot {
 	p := plot{title: "Time of an upload in relation to direct HTTP", x: "line, Mb/s", y: "time / direct", floor: 1}

@@ -109,7 +109,7 @@ func (b *bench) refused(ctx context.Context, c *contestant, m message, fault str
 
 // left returns the octets in the receiver's spool.
 func (b *bench) left(c *contestant) (octets int64, err error) {
-	err = filepath.WalkDir(b.spoolOf(filepath.Join(b.lab.dir, c.far.name)), func(_ string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(b.lab.dir, c.far.name, "spool"), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,10 +79,16 @@ func machine() string {
 	return fmt.Sprintf("%d × %s, %.0f GiB, %s, %s", runtime.NumCPU(), model, gib/(1<<20), runtime.GOOS, runtime.Version())
 }
 
-// report prints the tables of a file in the order of the rows, and draws the plots.
+// Between these lines of a page are the figures.
+const (
+	figuresBegin = "<!-- figures: made by go run ./integration/bench report -->\n"
+	figuresEnd   = "<!-- end of figures -->\n"
+)
+
+// report prints the tables of a file in the order of the rows; or it puts them into a page, with the plots beside it.
 func report(args []string) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
-	plots := flags.String("plots", "", "folder for the plots")
+	page := flags.String("page", "", "Markdown page that takes them up")
 	if len(args) == 0 {
 		return errors.New("report of which file?")
 	}
@@ -92,26 +99,43 @@ func report(args []string) error {
 	if err != nil {
 		return err
 	}
+	var text strings.Builder
+	f.write(&text)
+	if *page == "" {
+		_, err := fmt.Print(text.String())
+		return err
+	}
+	old, err := os.ReadFile(*page)
+	if err != nil {
+		return err
+	}
+	for name, p := range map[string]plot{ratioPlot: ratioByLine(f), memoryPlot: memoryBySize(f)} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(*page), name), []byte(p.svg()), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "\n![%s](%s)\n", p.title, name)
+	}
+	before, rest, begins := strings.Cut(string(old), figuresBegin)
+	_, after, ends := strings.Cut(rest, figuresEnd)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no place for figures: it needs the lines %q and %q", *page, figuresBegin, figuresEnd)
+	}
+	return os.WriteFile(*page, []byte(before+figuresBegin+text.String()+"\n"+figuresEnd+after), 0o644)
+}
+
+// write prints all rows in their order.
+func (f *figures) write(w io.Writer) {
 	for _, r := range rows {
 		m := f.Rows[r.name]
 		if m == nil {
 			continue
 		}
-		fmt.Printf("\n## %s\n\n%s.\n\n```sh\n%s\n```\n\n%s; %s.\n", r.name, strings.ToUpper(r.about[:1])+r.about[1:], m.Command, m.Machine, m.Date)
+		fmt.Fprintf(w, "\n## %s\n\n%s.\n\n```sh\n%s\n```\n\n%s; %s.\n", r.name, strings.ToUpper(r.about[:1])+r.about[1:], m.Command, m.Machine, m.Date)
 		if m.Quick {
-			fmt.Println("\nSmaller or fewer than the row asks for: these figures show that it works, and nothing else.")
+			fmt.Fprintln(w, "\nSmaller or fewer than the row asks for: these figures show that it works, and nothing else.")
 		}
 		for _, t := range m.Tables {
-			t.write(os.Stdout)
+			t.write(w)
 		}
 	}
-	if *plots == "" {
-		return nil
-	}
-	for name, p := range map[string]plot{"ratio-by-line.svg": ratioByLine(f), "memory-by-size.svg": memoryBySize(f)} {
-		if err := os.WriteFile(filepath.Join(*plots, name), []byte(p.svg()), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -107,5 +108,41 @@ func TestNiceTop(t *testing.T) {
 		if got := niceTop(c.floor, c.high); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%g to %g: got %g, want %g", c.floor, c.high, got, c.want)
 		}
+	}
+}
+
+// TestReport puts figures into a page twice: the second time in the place of the first.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "figures.json"), filepath.Join(dir, "page.md")
+	if err := keep(file, "table2", twoLines().Rows["table2"].Tables, options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, []byte("before\n"+figuresBegin+"old\n"+figuresEnd+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for range 2 {
+		if err := report([]string{file, "-page", page}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	if !strings.HasPrefix(texts[0], "before\n"+figuresBegin) || !strings.HasSuffix(texts[0], figuresEnd+"after\n") ||
+		strings.Contains(texts[0], "old") || !strings.Contains(texts[0], "Fairway strict") || !strings.Contains(texts[0], ratioPlot) {
+		t.Errorf("got\n%s", texts[0])
+	}
+	if len(texts[0]) != len(texts[1]) {
+		t.Errorf("the second time\n%s", texts[1])
+	}
+	if err := os.WriteFile(page, []byte("no place\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := report([]string{file, "-page", page}); err == nil {
+		t.Error("a page without a place is taken")
 	}
 }
