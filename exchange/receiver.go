@@ -180,13 +180,21 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 	}
 	if isMetaservice(h.Service) {
 		x.limit = metaserviceLimit
-		return nil
+		return x.fits(r.ContentLength) // before room is made for it
 	}
 	service, err := s.Local.permit(h.Service, h.Client, s.Trust)
 	if err != nil {
 		return wire.At(wire.AtReceiver, err)
 	}
 	x.service, x.limit, x.message = service, service.Limit, m
+	return x.fits(r.ContentLength)
+}
+
+// fits refuses a message of n octets that is too long for its service.
+func (x *receiving) fits(n int64) error {
+	if x.limit > 0 && n > x.limit {
+		return wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", x.limit, x.outcome.Service))
+	}
 	return nil
 }
 
@@ -225,8 +233,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := l.Reader.Read(p)
 	l.n += int64(n)
-	if limit := l.x.limit; limit > 0 && l.n > limit {
-		return n, wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", limit, l.x.outcome.Service))
+	if err := l.x.fits(l.n); err != nil {
+		return n, err
 	}
 	return n, err
 }
