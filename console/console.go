@@ -38,8 +38,8 @@ func Register(example string) {
 func build(cmd *cobra.Command, example string) {
 	cmd.Long = `Tools around the X-Road security servers of this binary. The servers themselves are configured
 in a Caddyfile and started with "` + binary() + ` run"; the first thing to try is "` + binary() + ` xroad demo".`
-	cmd.Example = examples("demo", "init", "send http://127.0.0.1:8080 request.xml --attach scan.pdf", "evidence list",
-		"verify message.asice --configuration /etc/xroad/globalconf")
+	cmd.Example = examples("demo", "init", "send http://127.0.0.1:8080 request.xml --attach scan.pdf", "transfers list --watch",
+		"evidence list", "verify message.asice --configuration /etc/xroad/globalconf")
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
