@@ -48,22 +48,55 @@ static vector<string> sums(const vector<string> &files) {
   return out;
 }
 
+static const string option = getenv("OPTION") ? getenv("OPTION") : "";
+
+// Files without a size, read piece by piece while the message is sent, one after the other.
+static size_t offset;
+
+static void *open_file(soap *, void *file, const char *, const char *, const char *) {
+  offset = 0;
+  return file;
+}
+
+static size_t read_file(soap *, void *file, char *to, size_t size) {
+  size_t n = static_cast<string *>(file)->copy(to, size, offset);
+  offset += n;
+  return n;
+}
+
+static void close_file(soap *, void *) {}
+
+// A context with the option's modes.
+static soap *context() {
+  soap *soap = soap_new1(SOAP_C_UTFSTRING);
+  if (option == "chunked" || option == "streaming") soap_set_omode(soap, SOAP_IO_CHUNK);
+  if (option == "dime") soap_set_omode(soap, SOAP_ENC_DIME);
+  if (option == "streaming") {
+    soap->fmimereadopen = open_file;
+    soap->fmimeread = read_file;
+    soap->fmimereadclose = close_file;
+  }
+  return soap;
+}
+
 // Puts files on the next message in the given form; they must live until it is sent.
 static void attach(soap *soap, const string &form, vector<string> &files, vector<xsd__base64Binary> &body) {
   soap_clr_omode(soap, SOAP_ENC_MTOM);
-  if (form == "mtom") soap_set_omode(soap, SOAP_ENC_MTOM);
+  if (form == "mtom" && option != "dime") soap_set_omode(soap, SOAP_ENC_MTOM);
   if (form == "swa" && !files.empty()) soap_set_mime(soap, nullptr, "<root@fairway.example>");
   for (size_t i = 0; i < files.size(); i++) {
+    char *data = option == "streaming" ? reinterpret_cast<char *>(&files[i]) : files[i].data();
+    size_t size = option == "streaming" ? 0 : files[i].size();
     string id = "<file" + std::to_string(i) + "@fairway.example>";
     if (form == "swa") {
-      soap_set_mime_attachment(soap, files[i].data(), files[i].size(), SOAP_MIME_BINARY, "application/octet-stream",
+      soap_set_mime_attachment(soap, data, size, SOAP_MIME_BINARY, "application/octet-stream",
                                soap_strdup(soap, id.c_str()), nullptr, nullptr);
       continue;
     }
     xsd__base64Binary file;
     file.soap_default(soap);
-    file.__ptr = reinterpret_cast<unsigned char *>(files[i].data());
-    file.__size = files[i].size();
+    file.__ptr = reinterpret_cast<unsigned char *>(data);
+    file.__size = size;
     if (form == "mtom") file.type = soap_strdup(soap, "application/octet-stream");
     body.push_back(file);
   }
@@ -91,7 +124,7 @@ int e__echo(soap *soap, string text, string reply, vector<string> wanted, vector
 }
 
 static int service(int port) {
-  soap *soap = soap_new1(SOAP_C_UTFSTRING);
+  soap *soap = context();
   soap->bind_flags = SO_REUSEADDR;
   if (!soap_valid_socket(soap_bind(soap, "127.0.0.1", port, 100))) return 1;
   while (soap_valid_socket(soap_accept(soap))) {
@@ -122,7 +155,7 @@ static string call(char **args, const string &name) {
     if (direction == "request" || direction == "both") out.push_back(sizes[n] + ":" + std::to_string(n + 1));
     if (direction == "response" || direction == "both") in.push_back(sizes[n] + ":" + std::to_string(n + 101));
   }
-  soap *soap = soap_new1(SOAP_C_UTFSTRING);
+  soap *soap = context();
   string user = "EE1234567890", id = "id-" + name, version = "4.0", text = "väylä & <tee> " + name;
   SOAP_ENV__Header header;
   header.xrd__client = identifier(soap, "SUBSYSTEM", args[1]);

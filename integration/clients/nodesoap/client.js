@@ -22,7 +22,8 @@ async function call(url, client, service, sizes, name) {
   }
   const attachments = files.map((body, i) =>
     ({ name: `file${i}`, contentId: cid(i), mimetype: 'application/octet-stream', body }));
-  const [answer, , header, , multipart] = await proxy.echoAsync(request, { attachments, forceMTOM: form === 'mtom' });
+  const [answer, , header, , multipart] = await proxy.echoAsync(request,
+    { attachments, forceMTOM: form === 'mtom' || process.env.OPTION === 'forceMTOM', forceGzip: process.env.OPTION === 'gzip' });
 
   if (header.id !== `id-${name}`) return `the answer's id is ${header.id}`;
   if (answer.text !== request.text) return `the answer's text is ${answer.text}`;

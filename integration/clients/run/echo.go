@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
+	"mime/quotedprintable"
 	"net/textproto"
 	"net/url"
 	"regexp"
@@ -116,6 +117,9 @@ func param(contentType, name string) string {
 func readMessage(contentType string, body io.Reader) (*message, error) {
 	m := &message{contentType: contentType}
 	if !strings.HasPrefix(strings.ToLower(contentType), "multipart/related") {
+		if !strings.HasPrefix(strings.ToLower(contentType), "text/xml") {
+			return nil, fmt.Errorf("no message is %q", contentType)
+		}
 		text, err := io.ReadAll(body)
 		if err != nil {
 			return nil, err
@@ -136,10 +140,14 @@ func readMessage(contentType string, body io.Reader) (*message, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading part %d: %w", len(m.parts), err)
 		}
-		if strings.EqualFold(p.Header.Get("Content-Transfer-Encoding"), "base64") {
-			if text, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(text)), "")); err != nil {
-				return nil, fmt.Errorf("reading part %d: %w", len(m.parts), err)
-			}
+		switch strings.ToLower(p.Header.Get("Content-Transfer-Encoding")) {
+		case "base64":
+			text, err = decodeBase64(string(text))
+		case "quoted-printable":
+			text, err = io.ReadAll(quotedprintable.NewReader(bytes.NewReader(text)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading part %d: %w", len(m.parts), err)
 		}
 		m.parts = append(m.parts, part{p.Header, text})
 	}
@@ -148,6 +156,11 @@ func readMessage(contentType string, body io.Reader) (*message, error) {
 	}
 	m.root, m.xml, m.parts = m.parts[0].header, m.parts[0].body, m.parts[1:]
 	return m, m.parse()
+}
+
+// decodeBase64 forgives line ends.
+func decodeBase64(text string) ([]byte, error) {
+	return base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 }
 
 func (m *message) parse() error {
@@ -160,9 +173,10 @@ func (m *message) parse() error {
 // files returns the files of a message in the order of the body's file elements,
 // or of the attachments if it has none. It insists on the form: in swa, count
 // attachments which the body does not name; in mtom, count attachments which
-// it includes.
-func (m *message) files(form string, named []file, count int) ([][]byte, error) {
+// it includes, or fewer where octets may stand in the body.
+func (m *message) files(form string, named []file, count int, inline bool) ([][]byte, error) {
 	var out [][]byte
+	parts := count
 	switch {
 	case form == "swa" && len(named) > 0:
 		return nil, errors.New("swa with files in the body")
@@ -175,6 +189,15 @@ func (m *message) files(form string, named []file, count int) ([][]byte, error) 
 		return nil, fmt.Errorf("mtom as %q with root %q", m.contentType, m.root.Get("Content-Type"))
 	case form == "mtom":
 		for _, f := range named {
+			if f.Include == nil && inline {
+				octets, err := decodeBase64(f.Inline)
+				if err != nil {
+					return nil, fmt.Errorf("reading a file in the body: %w", err)
+				}
+				out = append(out, octets)
+				parts--
+				continue
+			}
 			if f.Include == nil {
 				return nil, errors.New("mtom with a file that is not included")
 			}
@@ -185,8 +208,8 @@ func (m *message) files(form string, named []file, count int) ([][]byte, error) 
 			out = append(out, m.parts[i].body)
 		}
 	}
-	if len(out) != count || len(m.parts) != count {
-		return nil, fmt.Errorf("%s with %d files in %d parts, want %d", form, len(out), len(m.parts), count)
+	if len(out) != count || len(m.parts) != parts {
+		return nil, fmt.Errorf("%s with %d files in %d parts, want %d in %d", form, len(out), len(m.parts), count, parts)
 	}
 	return out, nil
 }
@@ -199,8 +222,15 @@ func contentID(href string) string {
 	return "<" + id + ">"
 }
 
+// An outgoing message has yet to be packed for the wire.
+type outgoing struct {
+	form     string
+	envelope []byte
+	files    [][]byte
+}
+
 // writeMessage returns a message in the given form, header blocks first.
-func writeMessage(form string, h header, body func(w *bytes.Buffer), name string, files [][]byte) (contentType string, _ []byte) {
+func writeMessage(form string, h header, body func(w *bytes.Buffer), name string, files [][]byte) outgoing {
 	var root bytes.Buffer
 	fmt.Fprintf(&root, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"+
 		`<s:Envelope xmlns:s=%q xmlns:x=%q xmlns:i=%q xmlns:xop=%q>`, soapNS, xroadNS, identifiersNS, xopNS)
@@ -214,27 +244,42 @@ func writeMessage(form string, h header, body func(w *bytes.Buffer), name string
 	body(&root)
 	if form == "mtom" {
 		for i := range files {
-			fmt.Fprintf(&root, `<e:file><xop:Include href="cid:file%d@fairway.example"/></e:file>`, i)
+			fmt.Fprintf(&root, `<e:file><xop:Include href="cid:%s"/></e:file>`, fileID(i))
 		}
 	}
 	fmt.Fprintf(&root, `</e:%s></s:Body></s:Envelope>`, name)
-	if len(files) == 0 {
-		return "text/xml; charset=UTF-8", root.Bytes()
-	}
+	return outgoing{form, root.Bytes(), files}
+}
 
+const rootID = "root@fairway.example"
+
+func fileID(i int) string { return fmt.Sprintf("file%d@fairway.example", i) }
+
+// types returns the type parameter of a multipart message and the Content-Type of its root.
+func (o outgoing) types() (outer, inner string) {
+	if o.form == "mtom" {
+		return "application/xop+xml", `application/xop+xml; charset=UTF-8; type="text/xml"`
+	}
+	return "text/xml", plainType
+}
+
+const plainType = "text/xml; charset=UTF-8"
+
+// pack returns the body of the message and its Content-Type: multipart only if there are files.
+func (o outgoing) pack() (contentType string, body []byte) {
+	if len(o.files) == 0 {
+		return plainType, o.envelope
+	}
 	var out bytes.Buffer
 	w := multipart.NewWriter(&out)
-	outer, inner := `text/xml`, `text/xml; charset=UTF-8`
-	if form == "mtom" {
-		outer, inner = `application/xop+xml`, `application/xop+xml; charset=UTF-8; type="text/xml"`
-	}
-	writePart(w, inner, "root@fairway.example", root.Bytes())
-	for i, f := range files {
-		writePart(w, "application/octet-stream", fmt.Sprintf("file%d@fairway.example", i), f)
+	outer, inner := o.types()
+	writePart(w, inner, rootID, o.envelope)
+	for i, f := range o.files {
+		writePart(w, "application/octet-stream", fileID(i), f)
 	}
 	w.Close() // into a buffer, which does not fail
-	return fmt.Sprintf(`multipart/related; type=%q; start="<root@fairway.example>"; start-info="text/xml"; boundary=%q`,
-		outer, w.Boundary()), out.Bytes()
+	return fmt.Sprintf(`multipart/related; type=%q; start="<%s>"; start-info="text/xml"; boundary=%q`,
+		outer, rootID, w.Boundary()), out.Bytes()
 }
 
 func writePart(w *multipart.Writer, contentType, id string, body []byte) {

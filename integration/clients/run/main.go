@@ -3,7 +3,11 @@
 // Command run tries the SOAP stacks of others with Fairway: it installs and
 // builds the echo clients and services of integration/clients, starts the
 // services and lets the clients call them, directly and through two security
-// servers. A run of all stacks both ways writes docs/interop.md.
+// servers; then again with options of the stacks that change what they send.
+// A run of all stacks both ways writes docs/interop.md, and one with -capture
+// the octets that integration's TestClients sends again:
+//
+//	go run ./integration/clients/run -via direct -sizes 0,1,100 -capture integration/testdata/clients
 //
 //	go run ./integration/clients/run [-stack a,b] [-via direct|fairway] [-quick] [-capture DIR]
 //
@@ -11,12 +15,16 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -24,9 +32,9 @@ func main() {
 	var o options
 	flag.StringVar(&o.stacks, "stack", "", "comma-separated `names` of the stacks to try; default all")
 	flag.StringVar(&o.via, "via", "", "only `direct` or only fairway; default both")
-	flag.BoolVar(&o.quick, "quick", false, "only through Fairway, and no stack with itself")
+	flag.BoolVar(&o.quick, "quick", false, "only through Fairway, no stack with itself, and no option of a Java stack")
 	flag.BoolVar(&o.installed, "installed", false, "do not install or build the stacks again")
-	flag.StringVar(&o.capture, "capture", "", "keep the octets of every direct request to the reference in `folder`")
+	flag.StringVar(&o.capture, "capture", "", "keep what the stacks send directly in `folder`, with a README.md")
 	flag.StringVar(&o.sizes, "sizes", "0,1,2048,1048576", "`octets` of the attachments")
 	flag.Parse()
 	failed, err := o.run()
@@ -74,9 +82,13 @@ func (o options) run() (failed bool, err error) {
 		}
 	}()
 
+	all := expand(chosen)
+	if o.quick {
+		all = slices.DeleteFunc(all, func(s stack) bool { return s.option != nil && s.slow() })
+	}
 	b := &bench{
 		dir: dir, folder: folder, sizes: strings.Split(o.sizes, ","), capture: o.capture, quick: o.quick,
-		report: report{stacks: chosen, versions: map[string]string{}, answers: map[string]string{}},
+		report: report{stacks: all, versions: map[string]string{}, answers: map[string]string{}},
 	}
 	defer b.stop()
 	if err := b.startServices(); err != nil {
@@ -87,6 +99,11 @@ func (o options) run() (failed bool, err error) {
 	}
 	if o.via != "direct" {
 		if err := b.fairway(filepath.Join(dir, "../..")); err != nil {
+			return false, err
+		}
+	}
+	if o.capture != "" && o.via != "fairway" && !o.quick {
+		if err := capture(o.capture, "README.md", []byte(b.report.captures(command()))); err != nil {
 			return false, err
 		}
 	}
@@ -102,6 +119,11 @@ func (o options) run() (failed bool, err error) {
 		err = os.WriteFile("docs/interop.md", []byte(b.report.page()), 0o644)
 	}
 	return bad > 0, err
+}
+
+// command is how this run was started.
+func command() string {
+	return "go run ./integration/clients/run " + strings.Join(os.Args[1:], " ")
 }
 
 func install(dir string, chosen []stack) error {
@@ -139,23 +161,24 @@ func (b *bench) startServices() error {
 	if err != nil {
 		return err
 	}
-	b.reference = reference{sizes: b.sizes, shapes: map[string]string{}}
+	b.reference = reference{shapes: map[string]string{}}
 	if err := b.reference.serve(ports[0]); err != nil {
 		return err
 	}
 	b.backends = []backend{{"reference", ports[0]}}
 	for i, s := range b.report.stacks {
-		version, err := s.version(b.dir)
-		if err != nil {
+		var env []string
+		if s.option != nil {
+			env = []string{"OPTION=" + s.option.name}
+		} else if b.report.versions[s.name], err = s.version(b.dir); err != nil {
 			return err
 		}
-		b.report.versions[s.name] = version
 		if s.service == nil {
 			continue
 		}
 		port := ports[1+i]
 		args := append(append([]string{}, s.service...), fmt.Sprint(port))
-		stop, err := start(b.dir, filepath.Join(b.folder, s.name+"-service.log"), port, nil, args...)
+		stop, err := start(b.dir, filepath.Join(b.folder, s.name+"-service.log"), port, env, args...)
 		if err != nil {
 			return err
 		}
@@ -183,64 +206,113 @@ func (b *bench) fairway(repository string) error {
 }
 
 // exchange runs each stack's client against the reference and against its own
-// service, and the reference client against each stack's service.
+// service, and the reference client against each stack's service. An option
+// may name another stack whose service is asked, and needs no row with itself.
 func (b *bench) exchange(via, capture string, url func(service backend) string) {
-	reference := b.backends[0]
 	for _, s := range b.report.stacks {
-		if names := s.able("client"); len(names) > 0 {
-			b.reference.watch(s.name, capture)
-			b.call(via, s, reference, url(reference), names)
+		peer := "reference"
+		if s.option != nil && s.option.peer != "" {
+			peer = s.option.peer
+		}
+		names := s.able("client")
+		if service, ok := b.backend(peer); ok && s.asks() && len(names) > 0 {
+			b.reference.watch(s, b.sizesFor(s), capture)
+			b.call(via, s, service, url(service), names)
 		}
 	}
 	for _, s := range b.report.stacks {
-		for _, own := range b.backends[1:] {
-			if own.Name != s.name {
-				continue
-			}
-			b.ask(via, s, own, url(own))
-			if names := s.able("client", "service"); len(names) > 0 && !b.quick {
-				b.call(via, s, own, url(own), names)
-			}
+		own, ok := b.backend(s.name)
+		if !ok {
+			continue
+		}
+		b.ask(via, s, own, url(own), capture)
+		if names := s.able("client", "service"); len(names) > 0 && s.option == nil && !b.quick {
+			b.call(via, s, own, url(own), names)
 		}
 	}
 }
 
+// sizesFor returns the sizes of the files that are exchanged with a stack.
+func (b *bench) sizesFor(s stack) []string {
+	if s.option != nil && s.option.sizes != nil {
+		return s.option.sizes
+	}
+	return b.sizes
+}
+
+// backend returns the running service of that name.
+func (b *bench) backend(name string) (backend, bool) {
+	i := slices.IndexFunc(b.backends, func(x backend) bool { return x.Name == name })
+	if i < 0 {
+		return backend{}, false
+	}
+	return b.backends[i], true
+}
+
+// call lets a stack's client ask.
 func (b *bench) call(via string, s stack, service backend, url string, names []string) {
+	if s.send != nil {
+		for _, name := range names {
+			_, err := ask(s.send, url, client, service.ID(), b.sizesFor(s), name, via == "fairway")
+			b.note(s, via, s.name, service.Name, name, err)
+		}
+		return
+	}
 	log := filepath.Join(b.folder, s.name+"-client.log")
-	outcomes, err := run(b.dir, log, s.client, url, client, service.ID(), b.sizes, names)
+	outcomes, err := run(b.dir, log, s, url, client, service.ID(), b.sizesFor(s), names)
 	for _, name := range names {
 		o, ok := outcomes[name]
+		err := err
 		switch {
 		case err != nil:
-			o.Error = err.Error()
 		case !ok:
-			o.Error = "the client said nothing of this case"
-		case !o.OK && o.Error == "":
-			o.Error = "the client says so"
+			err = errors.New("the client said nothing of this case")
+		case !o.OK:
+			err = errors.New(cmp.Or(o.Error, "the client says so"))
 		}
-		b.note(result{via, s.name, service.Name, name, o.Error})
+		b.note(s, via, s.name, service.Name, name, err)
 	}
 }
 
-func (b *bench) ask(via string, s stack, service backend, url string) {
+// ask lets the reference client ask a stack's service.
+func (b *bench) ask(via string, s stack, service backend, url, folder string) {
 	for _, name := range s.able("service") {
-		shape, err := ask(url, client, service.ID(), b.sizes, name, via == "fairway")
-		r := result{via, "reference", s.name, name, ""}
-		if err != nil {
-			r.err = err.Error()
+		got, err := ask(byHTTP, url, client, service.ID(), b.sizesFor(s), name, via == "fairway")
+		if via == "direct" && got != nil {
+			b.report.answers[s.name+" "+name] = got.shape
+			if name == "plain" || strings.HasSuffix(name, "-response") {
+				err = errors.Join(err, capture(folder, s.name+"."+name+".answer", got.raw))
+			}
 		}
-		if via == "direct" {
-			b.report.answers[s.name+" "+name] = shape
-		}
-		b.note(r)
+		b.note(s, via, "reference", s.name, name, err)
 	}
 }
 
-func (b *bench) note(r result) {
-	b.report.results = append(b.report.results, r)
+// faultCode finds the fault code in what a client says of a refusal.
+var faultCode = regexp.MustCompile(`client[.][a-z_.]*[a-z]`)
+
+// note keeps and prints a result: nil is what is wanted, and a fault where the option has that to be refused. Which one
+// it is, only Fairway is asked.
+func (b *bench) note(s stack, via, client, service, name string, err error) {
+	r := result{via: via, client: client, service: service, name: name}
 	verdict := "ok"
+	switch refused := s.option != nil && s.option.refused != ""; {
+	case refused && err == nil:
+		r.err = "it was not refused"
+	case refused && via == "fairway" && !strings.Contains(err.Error(), s.option.refused):
+		r.err = err.Error()
+	case refused:
+		r.refused = "the reference knows no such message, either"
+		if via == "fairway" {
+			r.refused = "`" + faultCode.FindString(err.Error()) + "`"
+		}
+		verdict = "ok, refused: " + err.Error()
+	case err != nil:
+		r.err = err.Error()
+	}
 	if r.err != "" {
 		verdict = "FAILED: " + r.err
 	}
-	fmt.Printf("%-8s %-10s → %-10s %-14s %s\n", r.via, r.client, r.service, r.name, verdict)
+	b.report.results = append(b.report.results, r)
+	fmt.Printf("%-8s %-26s → %-22s %-14s %s\n", r.via, r.client, r.service, r.name, verdict)
 }

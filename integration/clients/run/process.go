@@ -69,12 +69,15 @@ type outcome struct {
 }
 
 // run asks a client for cases and returns what it printed of each.
-func run(dir, log string, command []string, url, client, service string, sizes, names []string) (map[string]outcome, error) {
+func run(dir, log string, s stack, url, client, service string, sizes, names []string) (map[string]outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), clientLimit)
 	defer cancel()
-	args := append(append([]string{}, command[1:]...), url, client, service, strings.Join(sizes, ","))
-	cmd := exec.CommandContext(ctx, command[0], append(args, names...)...)
+	args := append(append([]string{}, s.client[1:]...), url, client, service, strings.Join(sizes, ","))
+	cmd := exec.CommandContext(ctx, s.client[0], append(args, names...)...)
 	cmd.Dir = dir
+	if s.option != nil {
+		cmd.Env = append(os.Environ(), "OPTION="+s.option.name)
+	}
 	errors, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -83,13 +86,13 @@ func run(dir, log string, command []string, url, client, service string, sizes, 
 	cmd.Stderr = errors
 	printed, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("running %s: %w\n%s", command[0], err, tail(log))
+		return nil, fmt.Errorf("running %s: %w\n%s", s.client[0], err, tail(log))
 	}
 	out := map[string]outcome{}
 	for lines := bufio.NewScanner(bytes.NewReader(printed)); lines.Scan(); {
 		var o outcome
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-			return nil, fmt.Errorf("%s printed %q: %w", filepath.Base(command[0]), lines.Text(), err)
+			return nil, fmt.Errorf("%s printed %q: %w", filepath.Base(s.client[0]), lines.Text(), err)
 		}
 		out[o.Case] = o
 	}

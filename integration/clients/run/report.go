@@ -3,10 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A result is one exchange, or the attempt.
@@ -16,6 +19,7 @@ type result struct {
 	service string
 	name    string // of the case
 	err     string // empty: all was as it should be
+	refused string // the fault, where one had to come and came
 }
 
 // A report collects results and writes the page.
@@ -39,7 +43,7 @@ func (r *report) page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# SOAP stacks that Fairway was tried with
 
-Written by `+"`go run ./integration/clients/run`"+`; do not edit. Each stack is a small echo client and service in
+Written by `+"`go run ./integration/clients/run`"+` on %s; do not edit. Each stack is a small echo client and service in
 [integration/clients](../integration/clients), as a user of that stack would write them.
 
 The client sends X-Road header blocks and a body; the service answers with the same blocks and the SHA-256 of every
@@ -51,11 +55,17 @@ purpose with strict views of the wire, or, in the rows "with itself", the same s
 Through Fairway means: client → sending security server → receiving security server → service, with signatures, evidence
 and mutual TLS between the two. Direct is the control.
 
-`, strings.Join(r.sizes, ", "))
+What the stacks send is kept in [integration/testdata/clients](../integration/testdata/clients), with small files, and
+`+"`go test ./integration -run Clients`"+` sends it through Fairway again without any of the stacks.
+
+`, time.Now().Format(time.DateOnly), strings.Join(r.sizes, ", "))
 	notes := &notes{}
 	r.table(&b, "fairway", "Through Fairway", notes)
+	r.options(&b, "fairway", "Through Fairway, with odd options", notes)
 	r.table(&b, "direct", "Direct", notes)
-	b.WriteString("✓ as it should be · – the stack cannot, see the note · ✗ went wrong, see the note\n\n")
+	r.options(&b, "direct", "Direct, with odd options", notes)
+	b.WriteString("✓ as it should be · – the stack cannot, see the note · refused, as it should be, with the fault of the note · " +
+		"✗ went wrong, see the note · blank: the option does not matter there\n\n")
 	for i, n := range notes.texts {
 		fmt.Fprintf(&b, "%d. %s.\n", i+1, n)
 	}
@@ -65,33 +75,104 @@ and mutual TLS between the two. Direct is the control.
 			fmt.Fprintf(&b, "- %s: %s.\n", s.title, remark)
 		}
 	}
-	b.WriteString("\n## What the stacks send\n\nAs the reference saw it, directly; boundaries and ids shortened.\n\n")
+	b.WriteString("\n## What the stacks send\n\nAs the reference saw it, directly; boundaries and ids shortened. " +
+		"Options have a row where they change something.\n\n")
 	b.WriteString("| stack | role | case | framing and Content-Type |\n|---|---|---|---|\n")
+	of := "" // the stack without options
 	for _, s := range r.stacks {
-		shapes(&b, s, "client", r.requests)
-		shapes(&b, s, "service", r.answers)
+		if s.option == nil {
+			of = s.name
+		}
+		shapes(&b, s, of, "client", r.requests)
+		shapes(&b, s, of, "service", r.answers)
 	}
 	return b.String()
 }
 
-func (r *report) table(b *strings.Builder, via, title string, notes *notes) {
-	fmt.Fprintf(b, "## %s\n\n| stack | role |", title)
-	for _, name := range cases {
-		fmt.Fprintf(b, " %s |", titles[name])
-	}
-	b.WriteString("\n|---|---|" + strings.Repeat(":---:|", len(cases)) + "\n")
+// captures returns what is to be known of the captured octets, as Markdown.
+func (r *report) captures(command string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# What SOAP stacks send
+
+Messages of the clients and services in [integration/clients](../../clients), as they went over the wire, made on %s by
+
+    %s
+
+A file is named STACK[-OPTION].CASE.request or .answer: all octets that the client sent on its connection for one
+request, or the service for one answer, HTTP included and nothing changed, random boundaries and ports neither. The cases
+are those of the runner: plain, attachments that the body does not name (swa) and files that it includes (mtom); what a
+client sends in a case that is not here looks like one of those that are. options is what CXF sends before its first message
+over HTTP/2. The other side was the runner's reference client or service. TestClients in
+[integration/clients_test.go](../../clients_test.go) sends all of them through Fairway again.
+
+| file | stack | version | option |
+|---|---|---|---|
+`, time.Now().Format(time.DateOnly), command)
+	version := ""
 	for _, s := range r.stacks {
-		r.row(b, via, s, "client", []string{"client"}, s.name, "reference", notes)
-		r.row(b, via, s, "service", []string{"service"}, "reference", s.name, notes)
+		how := "–"
+		if s.option != nil {
+			how = s.option.how
+		} else {
+			version = r.versions[s.name]
+		}
+		if !s.asks() || s.option != nil && s.option.peer != "" {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.name, s.title, version, how)
+	}
+	return b.String()
+}
+
+// table writes the rows of the stacks as they are.
+func (r *report) table(b *strings.Builder, via, title string, notes *notes) {
+	fmt.Fprintf(b, "## %s\n\n| stack | role |%s", title, columns(2))
+	for _, s := range r.stacks {
+		if s.option != nil {
+			continue
+		}
+		name := strings.TrimSpace(s.title + " " + r.versions[s.name])
+		r.row(b, via, s, name, "client", []string{"client"}, s.name, "reference", notes)
+		if s.send != nil {
+			continue
+		}
+		r.row(b, via, s, name, "service", []string{"service"}, "reference", s.name, notes)
 		if len(s.able("client", "service")) > 0 {
-			r.row(b, via, s, "with itself", []string{"client", "service"}, s.name, s.name, notes)
+			r.row(b, via, s, name, "with itself", []string{"client", "service"}, s.name, s.name, notes)
 		}
 	}
 	b.WriteString("\n")
 }
 
-func (r *report) row(b *strings.Builder, via string, s stack, title string, roles []string, client, service string, notes *notes) {
-	fmt.Fprintf(b, "| %s | %s |", strings.TrimSpace(s.title+" "+r.versions[s.name]), title)
+// options writes the rows of the stacks with an option.
+func (r *report) options(b *strings.Builder, via, title string, notes *notes) {
+	fmt.Fprintf(b, "## %s\n\n| stack | option | role |%s", title, columns(3))
+	for _, s := range r.stacks {
+		if s.option == nil {
+			continue
+		}
+		name := s.title + " | " + s.option.how
+		service := cmp.Or(s.option.peer, "reference")
+		r.row(b, via, s, name, "client", []string{"client"}, s.name, service, notes)
+		if s.service != nil {
+			r.row(b, via, s, name, "service", []string{"service"}, "reference", s.name, notes)
+		}
+	}
+	b.WriteString("\n")
+}
+
+// columns returns the rest of a table's head, behind the given number of columns.
+func columns(before int) string {
+	var b strings.Builder
+	for _, name := range cases {
+		fmt.Fprintf(&b, " %s |", titles[name])
+	}
+	b.WriteString("\n" + strings.Repeat("|---", before) + "|" + strings.Repeat(":---:|", len(cases)) + "\n")
+	return b.String()
+}
+
+func (r *report) row(b *strings.Builder, via string, s stack, title, role string, roles []string, client, service string, notes *notes) {
+	fmt.Fprintf(b, "| %s | %s |", title, role)
 	for _, name := range cases {
 		fmt.Fprintf(b, " %s |", r.cell(via, s, roles, client, service, name, notes))
 	}
@@ -100,7 +181,9 @@ func (r *report) row(b *strings.Builder, via string, s stack, title string, role
 
 func (r *report) cell(via string, s stack, roles []string, client, service, name string, notes *notes) string {
 	for _, role := range roles {
-		if ok, why := s.can(role, name); !ok {
+		if ok, why := s.can(role, name); !ok && why == "" {
+			return ""
+		} else if !ok {
 			return "–" + notes.mark(why)
 		}
 	}
@@ -112,6 +195,8 @@ func (r *report) cell(via string, s stack, roles []string, client, service, name
 		return "not run"
 	case r.results[i].err != "":
 		return "✗" + notes.mark(r.results[i].err)
+	case r.results[i].refused != "":
+		return "refused" + notes.mark(r.results[i].refused)
 	}
 	return "✓"
 }
@@ -128,13 +213,13 @@ func (n *notes) mark(text string) string {
 	return fmt.Sprintf(" (%d)", i+1)
 }
 
-// shapes writes one row for each shape, with the cases that have it.
-func shapes(b *strings.Builder, s stack, role string, seen map[string]string) {
+// shapes writes one row for each shape, with the cases that have it, unless the stack without option has it, too.
+func shapes(b *strings.Builder, s stack, of, role string, seen map[string]string) {
 	var order []string
 	by := map[string][]string{}
 	for _, name := range cases {
 		shape, ok := seen[s.name+" "+name]
-		if !ok {
+		if !ok || s.name != of && shape == seen[of+" "+name] {
 			continue
 		}
 		if by[shape] == nil {
@@ -143,7 +228,11 @@ func shapes(b *strings.Builder, s stack, role string, seen map[string]string) {
 		by[shape] = append(by[shape], titles[name])
 	}
 	for _, shape := range order {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.title, role, strings.Join(by[shape], ", "), shape)
+		title := s.title
+		if s.option != nil {
+			title += ", " + s.option.how
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", title, role, strings.Join(by[shape], ", "), shape)
 	}
 }
 
@@ -155,14 +244,26 @@ var (
 )
 
 // shape describes how a message was sent, the same for every run.
-func shape(encoding []string, contentType string) string {
+func shape(encoding []string, length int64, h http.Header) string {
 	framing := "Content-Length"
 	if slices.Contains(encoding, "chunked") {
 		framing = "chunked"
+	} else if length < 0 {
+		framing = "to the end of the connection"
 	}
-	contentType = uuids.ReplaceAllString(contentType, "UUID")
+	for _, name := range []string{"Content-Encoding", "Expect", "Upgrade"} {
+		if value := h.Get(name); value != "" {
+			framing += fmt.Sprintf(", %s: %s", name, value)
+		}
+	}
+	contentType := uuids.ReplaceAllString(h.Get("Content-Type"), "UUID")
 	contentType = counters.ReplaceAllString(contentType, "Part_N_")
 	contentType = numbers.ReplaceAllString(contentType, "N.N")
-	contentType = randoms.ReplaceAllString(contentType, "RANDOM")
+	contentType = randoms.ReplaceAllStringFunc(contentType, func(s string) string {
+		if !strings.ContainsAny(s, "0123456789") {
+			return s
+		}
+		return "RANDOM"
+	})
 	return fmt.Sprintf("%s, `%s`", framing, contentType)
 }

@@ -31,7 +31,8 @@ public final class Client {
         SOAPConnection connection = SOAPConnectionFactory.newInstance().createConnection();
         SOAPMessage answer = connection.call(m, url);
         if (answer.getSOAPBody().hasFault()) {
-            throw new Exception(answer.getSOAPBody().getFault().getFaultString());
+            throw new Exception(answer.getSOAPBody().getFault().getFaultCode() + ": "
+                    + answer.getSOAPBody().getFault().getFaultString());
         }
         Echo.Answer a = new Echo.Answer(
                 answer.getSOAPHeader().getElementsByTagNameNS(Echo.XROAD, "id").item(0).getTextContent(),

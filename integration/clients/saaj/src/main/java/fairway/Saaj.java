@@ -18,6 +18,7 @@ import org.w3c.dom.NodeList;
 /** Files in SAAJ messages: attachments that the body does not name (SwA), or names by xop:Include (MTOM). */
 final class Saaj {
     private static final String XOP = "http://www.w3.org/2004/08/xop/include";
+    private static final String ENCODING = System.getenv("OPTION");
 
     private Saaj() {}
 
@@ -35,6 +36,9 @@ final class Saaj {
         for (int i = 0; i < files.size(); i++) {
             AttachmentPart part = m.createAttachmentPart(new DataHandler(files.get(i), "application/octet-stream"));
             part.setContentId("<file" + i + "@fairway.example>");
+            if (ENCODING != null) {
+                part.setMimeHeader("Content-Transfer-Encoding", ENCODING); // and so it is written
+            }
             m.addAttachmentPart(part);
             if (form.equals("mtom")) {
                 body.addChildElement("file", "e").addChildElement("Include", "xop", XOP)
