@@ -71,6 +71,7 @@ type receiving struct {
 	version  string        // the peer's x-proxy-version
 	akin     bool          // the peer is a Fairway
 	digest   crypto.Digest // of the request's parts
+	length   int64         // octets that the request will have, -1 where nobody says
 	ctx      context.Context
 	action   string
 	message  *wire.Message // while it is being read, once its header is known
@@ -96,7 +97,7 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 		ContentType: r.Header.Get("Content-Type"),
 		Original:    r.Header.Get(wire.HeaderOriginalContentType),
 		Body:        &limited{Reader: r.Body, x: x},
-		Length:      r.ContentLength,
+		Length:      x.length,
 	}, func(m *wire.Message) error { return x.check(r, m) })
 	if err == nil {
 		defer message.Discard()
@@ -150,13 +151,13 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 	if _, err := contentType(r.Header); err != nil {
 		return "", err
 	}
-	if err := single(r.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion, wire.HeaderMessageType, wire.HeaderRequestID, wire.HeaderFairway); err != nil {
+	if err := single(r.Header, wire.HeaderHashAlgorithm, wire.HeaderOriginalContentType, wire.HeaderProxyVersion, wire.HeaderMessageType, wire.HeaderRequestID, wire.HeaderFairway, wire.HeaderLength); err != nil {
 		return "", err
 	}
 	if x.digest, err = wire.DigestOf(r.Header); err != nil {
 		return "", err
 	}
-	x.akin = wire.IsFairway(r.Header)
+	x.akin, x.length = wire.IsFairway(r.Header), wire.LengthOf(r.Header, r.ContentLength)
 	x.version = r.Header.Get(wire.HeaderProxyVersion)
 	return wire.SOAPAction(r.Header, wire.HeaderOriginalSOAPAction)
 }
@@ -180,14 +181,14 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 	}
 	if isMetaservice(h.Service) {
 		x.limit = metaserviceLimit
-		return x.fits(r.ContentLength) // before room is made for it
+		return x.fits(x.length) // before room is made for it
 	}
 	service, err := s.Local.permit(h.Service, h.Client, s.Trust)
 	if err != nil {
 		return wire.At(wire.AtReceiver, err)
 	}
 	x.service, x.limit, x.message = service, service.Limit, m
-	return x.fits(r.ContentLength)
+	return x.fits(x.length)
 }
 
 // fits refuses a message of n octets that is too long for its service.

@@ -144,6 +144,9 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		wire.HeaderRequestID:           {x.outcome.RequestID},
 		"User-Agent":                   {""},
 	}
+	if req.ContentLength > 0 {
+		x.upload.header.Set(wire.HeaderLength, strconv.FormatInt(req.ContentLength, 10))
+	}
 	x.transfer.enter(connecting)
 	response, server, err := s.Peers.Post(ctx, peer.Request{
 		Provider: header.Service.Client,

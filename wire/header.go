@@ -27,7 +27,8 @@ const (
 // do not know it.
 const (
 	HeaderFairway = "X-Fairway"
-	FairwayDigest = crypto.SHA256 // half the work of SHA-512 on processors with instructions for it
+	HeaderLength  = "X-Fairway-Length" // octets of the information system's message, where it said so
+	FairwayDigest = crypto.SHA256      // half the work of SHA-512 on processors with instructions for it
 )
 
 // IsFairway reports whether a peer announces itself as one of our kind, and its digest as ours.
@@ -51,6 +52,17 @@ const ProxyVersion = "7.8.0"
 
 // FaultContentType is the Content-Type of a bare fault.
 const FaultContentType = "text/xml;charset=utf-8"
+
+// LengthOf returns how many octets a message will have, as far as its HTTP message or a peer of our kind tells, or -1.
+func LengthOf(h http.Header, contentLength int64) int64 {
+	if contentLength >= 0 || !IsFairway(h) {
+		return contentLength
+	}
+	if n, err := strconv.ParseInt(h.Get(HeaderLength), 10, 64); err == nil && n >= 0 {
+		return n
+	}
+	return -1
+}
 
 // NewRequestID returns a fresh random UUID.
 func NewRequestID() string {
