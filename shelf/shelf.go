@@ -51,6 +51,9 @@ const (
 	unfinished = 0o700
 )
 
+// longest is the longest time that a name can say.
+const longest = 999_999_999 * time.Second
+
 // sweepEvery bounds how late a folder goes whose time has come.
 const sweepEvery = 10 * time.Minute
 
@@ -65,9 +68,9 @@ var folderName = regexp.MustCompile(`^fairway-([0-9]{1,9})s-[A-Z2-7]{26}$`)
 
 // Open opens the shelf in dir, which must be there, by an absolute path without symbolic links, and not writable for
 // everybody. Folders that are kept stay for keep, a second at least. Those of earlier processes go when their time has
-// come. report is told what cannot be removed; it may be nil.
+// come, which is in their names. report is told what cannot be removed; it may be nil.
 func Open(dir string, keep time.Duration, report func(error)) (*Store, error) {
-	s := &Store{dir: filepath.Clean(dir), keep: max(keep, time.Second), create: createFile, report: report, stop: make(chan struct{})}
+	s := &Store{dir: filepath.Clean(dir), keep: min(max(keep, time.Second), longest), create: createFile, report: report, stop: make(chan struct{})}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("folder %s: %w", dir, err)
 	}

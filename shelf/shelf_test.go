@@ -142,6 +142,56 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestGroup has what is made belong to the directory's group, where the directory hands it on.
+func TestGroup(t *testing.T) {
+	group := 12345
+	if os.Getuid() != 0 {
+		groups, err := os.Getgroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := slices.IndexFunc(groups, func(g int) bool { return g != os.Getegid() })
+		if own < 0 {
+			t.Skip("this user is in one group only")
+		}
+		group = groups[own]
+	}
+	dir := directory(t, 0o750)
+	if err := os.Chown(dir, -1, group); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o750|fs.ModeSetgid); err != nil {
+		t.Fatal(err)
+	}
+	f := create(t, open(t, dir, time.Hour))
+	defer f.Remove()
+	if err := errors.Join(f.Write(t.Context(), "one", strings.NewReader("1"), 1), f.Complete("last", text("all"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Dir(f.Path("one")), f.Path("one"), f.Path("last")} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Gid; int(got) != group {
+			t.Errorf("%s belongs to group %d, want %d", path, got, group)
+		}
+	}
+}
+
+// TestLongest: what a store names, it sweeps, and time does not run over.
+func TestLongest(t *testing.T) {
+	for _, keep := range []time.Duration{-1, 0, time.Second, 24 * time.Hour, 1<<63 - 1} {
+		f := create(t, open(t, directory(t, 0o750), keep))
+		if !folderName.MatchString(f.name) {
+			t.Errorf("%s: %s", keep, f.name)
+		}
+		if err := f.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestFromFile copies from the middle of a file, as the spool's is read.
 func TestFromFile(t *testing.T) {
 	s := open(t, directory(t, 0o750), time.Hour)
@@ -302,6 +352,11 @@ func TestSweep(t *testing.T) {
 	}
 	age(t, filepath.Join(dir, expired.name), 61*time.Minute)
 	age(t, filepath.Join(dir, kept.name), 59*time.Minute)
+	late := complete() // kept after long work: the time counts from then
+	age(t, filepath.Join(dir, late.name), 100*time.Hour)
+	if err := late.Keep(); err != nil {
+		t.Fatal(err)
+	}
 	used, made := complete(), create(t, s)
 	age(t, filepath.Join(dir, used.name), 100*time.Hour)
 	age(t, filepath.Join(dir, made.name), 100*time.Hour)
@@ -334,7 +389,7 @@ func TestSweep(t *testing.T) {
 
 	// Another store, as after a reload, with another idea of how long to keep.
 	open(t, dir, time.Second)
-	want := append([]string{kept.name, used.name, made.name, fresh.name, link, file}, others...)
+	want := append([]string{kept.name, late.name, used.name, made.name, fresh.name, link, file}, others...)
 	got := list(t, dir)
 	for _, name := range want {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
