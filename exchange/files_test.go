@@ -6,10 +6,12 @@ package exchange_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +27,7 @@ import (
 	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/internal/testbed"
 	"github.com/caddy-fairway/fairway/soap"
+	"github.com/caddy-fairway/fairway/spool"
 )
 
 // manifest is what a service reads.
@@ -387,6 +390,9 @@ func TestFilesFail(t *testing.T) {
 				<-f.t.Context().Done()
 			}
 		}, failed + "io_error", 1},
+		{"the spool breaks", testbed.Options{Receive: func(s *exchange.SecurityServer) {
+			s.Keep, s.Spool = exchange.Keep{}, breaking{s.Spool} // evidence does not read it
+		}}, nil, "server.serverproxy.io_error", 0},
 		{"no folder", testbed.Options{}, func(f *files) {
 			if err := os.Remove(f.dir); err != nil {
 				f.t.Fatal(err)
@@ -479,4 +485,28 @@ func TestFilesOfMany(t *testing.T) {
 		t.Errorf("%d requests came", len(seen))
 	}
 	f.clean()
+}
+
+// breaking is a spool whose entries can be read to half of a mebibyte.
+type breaking struct{ spool.Store }
+
+func (b breaking) Create(ctx context.Context) (spool.Entry, error) {
+	e, err := b.Store.Create(ctx)
+	return breakingEntry{e}, err
+}
+
+type breakingEntry struct{ spool.Entry }
+
+func (b breakingEntry) Open() (io.ReadSeekCloser, error) {
+	r, err := b.Entry.Open()
+	return breakingReader{r}, err
+}
+
+type breakingReader struct{ io.ReadSeekCloser }
+
+func (b breakingReader) Read(p []byte) (int, error) {
+	if at, err := b.Seek(0, io.SeekCurrent); err != nil || at > 512<<10 {
+		return 0, errors.New("the disk is broken")
+	}
+	return b.ReadSeekCloser.Read(p)
 }
