@@ -29,18 +29,18 @@ type entrant struct {
 	start func(ctx context.Context, b *bench, number int) (*contestant, error)
 }
 
-// The contestants, in the order of the tables; the first is the one that the others are compared with. Gated delivery
-// joins with a line of its own: {"Fairway gated", fairway(fairwayOptions{delivery: "gated"})}.
+// The contestants, in the order of the tables; the first is the one that the others are compared with.
 var (
 	direct        = entrant{"direct HTTP", startDirect}
 	directTLS     = entrant{"direct HTTPS", startDirectTLS}
 	caddyPair     = entrant{"stock Caddy pair", startCaddyPair}
 	nginxPair     = entrant{"nginx pair", startNginxPair}
 	fairwayStrict = entrant{"Fairway strict", fairway(fairwayOptions{})}
+	fairwayGated  = entrant{"Fairway gated", fairway(fairwayOptions{delivery: "delivery gated"})}
 	fairwaySHA512 = entrant{"Fairway strict, SHA-512", fairway(fairwayOptions{fresh: true})}
 	xroadModel    = entrant{"model of X-Road's data path", startModel}
 
-	everybody = []entrant{direct, directTLS, caddyPair, nginxPair, fairwayStrict, xroadModel}
+	everybody = []entrant{direct, directTLS, caddyPair, nginxPair, fairwayStrict, fairwayGated, xroadModel}
 )
 
 func startDirect(context.Context, *bench, int) (*contestant, error) {

@@ -12,7 +12,7 @@ import (
 
 // fairwayOptions are what is special about a pair of Fairways.
 type fairwayOptions struct {
-	delivery string // of the service; default: what Fairway does where nothing is said
+	delivery string // what the service and the client are told
 	fresh    bool   // a new sender for each run: its first message has SHA-512, for it does not know its peer yet
 	spool    string // what the receiver's spool is told
 	quota    string // what both spools are told
@@ -109,8 +109,10 @@ func (f *fairwayPair) sender(dir string) ([]string, error) {
 		spool disk %[1]s/spool {
 			%[2]s
 		}
-		client DEV/GOV/1111/app
-`, dir, f.options.quota), fmt.Sprintf(`http://:%d {
+		client DEV/GOV/1111/app {
+			%[3]s
+		}
+`, dir, f.options.quota, f.options.delivery), fmt.Sprintf(`http://:%d {
 	bind 127.0.0.1
 	xroad_send
 }
@@ -118,10 +120,6 @@ func (f *fairwayPair) sender(dir string) ([]string, error) {
 }
 
 func (f *fairwayPair) receiver(dir string) ([]string, error) {
-	var delivery string
-	if f.options.delivery != "" {
-		delivery = "delivery " + f.options.delivery
-	}
 	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
 		evidence disk %[1]s/evidence
 		spool disk %[1]s/spool {
@@ -136,7 +134,7 @@ func (f *fairwayPair) receiver(dir string) ([]string, error) {
 		service DEV/GOV/0000/registry/closed/v1 {
 			to http://127.0.0.1:%[4]s
 		}
-`, f.b.place(dir), f.options.spool, f.options.quota, servicePort, delivery), fmt.Sprintf(`https://:%d {
+`, f.b.place(dir), f.options.spool, f.options.quota, servicePort, f.options.delivery), fmt.Sprintf(`https://:%d {
 	tls {
 		get_certificate xroad
 		client_auth {

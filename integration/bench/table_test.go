@@ -7,6 +7,7 @@ package main
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -144,5 +145,25 @@ func TestReport(t *testing.T) {
 	}
 	if err := report([]string{file, "-page", page}); err == nil {
 		t.Error("a page without a place is taken")
+	}
+}
+
+// TestCheckDisks knows which targets hold on which disk.
+func TestCheckDisks(t *testing.T) {
+	cached, bare := &disk{name: "cached"}, &disk{name: "bare", bound: bounded}
+	table := &table{Results: []*result{{Name: direct.name, Seconds: 100}}}
+	for _, d := range []*disk{cached, bare} {
+		for _, e := range []entrant{fairwayStrict, fairwayGated, xroadModel} {
+			table.Results = append(table.Results, &result{Name: e.name, Disk: d.name, Seconds: 101.5})
+		}
+	}
+	table.checkDisks([]*disk{cached, bare})
+	var got []string
+	for _, c := range table.Checks {
+		got = append(got, fmt.Sprintf("%s %g %t", c.What, c.Limit, c.ok()))
+	}
+	want := "Fairway strict / direct, cached 1.02 true\nFairway gated / direct, cached 1.01 false\nFairway gated / direct, bare 1.01 false"
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
