@@ -232,6 +232,9 @@ func TestRevokedByOpenSSL(t *testing.T) {
 		return !a.good() && strings.Contains(a.text, "may be at most 4s old") // for signatures, or of the other side
 	}
 	f.turns(answer.good, late)
+	eventually(t, "the log tells that we are refused", func() bool {
+		return len(p.logged("other security servers refuse our certificate", serial(clientAuth))) > 0 // with the next attempt
+	})
 	r.start()
 	f.until("the responder is back", answer.good)
 	f.turns(late, answer.good)
