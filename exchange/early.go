@@ -29,7 +29,10 @@ func (x *sending) receiveGated(ctx context.Context, response *http.Response, req
 	e := &early{begun: make(chan *tail, 1), done: make(chan struct{}), transfer: x.transfer}
 	go func() {
 		defer close(e.done)
-		e.whole, e.err = x.receive(ctx, response, request, e.advance)
+		e.err = x.server.caught(wire.AtSender, func() (err error) {
+			e.whole, err = x.receive(ctx, response, request, e.advance)
+			return err
+		})
 		if e.tail == nil {
 			return
 		}

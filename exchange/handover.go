@@ -57,7 +57,7 @@ func (x *receiving) handOver(r *http.Request, next http.Handler, m *wire.Message
 	defer stop()
 	wrapped := make(chan error, 1)
 	go func() {
-		err := x.wrap(r.Context(), pipe, m)
+		err := x.server.caught(wire.AtReceiver, func() error { return x.wrap(r.Context(), pipe, m) })
 		pipe.reader.CloseWithError(err) // next need not write what nobody reads
 		wrapped <- err
 	}()

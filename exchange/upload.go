@@ -131,7 +131,11 @@ func digestFor(akin bool) crypto.Digest {
 func (u *upload) WriteTo(w io.Writer) (int64, error) {
 	u.out.w = w
 	u.transfer.enter(uploading)
-	wait, err := u.write()
+	var wait func() error
+	err := u.server.caught(wire.AtSender, func() (err error) {
+		wait, err = u.write()
+		return err
+	})
 	u.transfer.enter(waitingForAnswer)
 	u.mu.Lock()
 	defer u.mu.Unlock()
