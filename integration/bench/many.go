@@ -29,7 +29,7 @@ func many(ctx context.Context, b *bench) ([]*table, error) {
 	defer leave(all)
 	c := all[0]
 	size := b.sized(512 * megabyte)
-	if b.quick {
+	if b.quick && b.size == 0 {
 		size /= transfers
 	}
 	load := func() (*process, error) {

@@ -44,7 +44,7 @@ func table2(ctx context.Context, b *bench) ([]*table, error) {
 		t.atMost("Fairway strict / direct", t.ratio(fairwayStrict), line.strict)
 		t.atMost("Fairway gated / direct", t.ratio(fairwayGated), gatedLimit)
 		tables = append(tables, t)
-		if line.size < gigabyte {
+		if b.sized(line.size) < b.sized(gigabyte) {
 			full, err := b.whole(ctx, line.rate, line.strict)
 			if err != nil {
 				return nil, err
