@@ -24,7 +24,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		line:    newLine(w, r),
 		outcome: Outcome{Role: "receive", RequestID: wire.CheckRequestID(r.Header.Get(wire.HeaderRequestID))},
 	}
-	ctx, t := v.Server.begin(r.Context(), x.outcome.Role, x.outcome.RequestID, x.line.body, r.ContentLength)
+	ctx, t := v.Server.begin(r.Context(), x.outcome.Role, x.outcome.RequestID, x.line.body, wire.LengthOf(r.Header, r.ContentLength))
 	x.transfer, r = t, r.WithContext(ctx)
 	defer t.end()
 	release := x.line.watch(ctx, t)

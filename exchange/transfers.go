@@ -199,6 +199,9 @@ func (t *transfer) look(now time.Time) Transfer {
 	seen, phase := t.seen, t.phase
 	seen.Octets, seen.Cancelled = t.octets(), t.stopped.Load()
 	seen.Rate = t.samples.rate(now, seen.Octets)
+	if seen.Total >= 0 {
+		seen.Octets = min(seen.Octets, seen.Total) // what frames a message between security servers was not declared
+	}
 	if phase == forwarding && seen.Octets >= seen.Total {
 		phase = waitingForService // which the kernel does not tell us
 	}

@@ -168,10 +168,10 @@ func TestTransferAtEachPhase(t *testing.T) {
 		{role: "send", phase: "delivering", how: "gated", body: large, sent: len(large), octets: [2]int{1, len(large) - 1}, total: -2, want: "",
 			options: testbed.Options{Route: testbed.Echo{Attach: true}, Sender: early}},
 
-		{role: "receive", phase: "receiving", body: small, sent: len(small) / 2, octets: [2]int{len(small) / 4, len(small)}, total: -1, peer: "uploading", want: receiver},
-		{role: "receive", phase: "receiving", how: "gated", body: large, sent: len(large) / 2, octets: [2]int{len(large) / 4, len(large)}, total: -1, peer: "uploading", want: receiver,
+		{role: "receive", phase: "receiving", body: small, sent: len(small) / 2, octets: [2]int{len(small) / 4, len(small)}, total: len(small), peer: "uploading", want: receiver},
+		{role: "receive", phase: "receiving", how: "gated", body: large, sent: len(large) / 2, octets: [2]int{len(large) / 4, len(large)}, total: len(large), peer: "uploading", want: receiver,
 			options: testbed.Options{Service: exchange.Service{To: deaf(t), Delivery: exchange.Gated}}},
-		{role: "receive", phase: "verifying", body: small, sent: len(small), octets: [2]int{len(small), 2 * len(small)}, total: -1, peer: "waiting for answer", want: receiver,
+		{role: "receive", phase: "verifying", body: small, sent: len(small), octets: [2]int{len(small), len(small)}, total: len(small), peer: "waiting for answer", want: receiver,
 			options: testbed.Options{Receive: func(s *exchange.SecurityServer) { s.Evidence = holding{s.Evidence, let} }}},
 		{role: "receive", phase: "forwarding", body: large, sent: len(large), octets: [2]int{1, len(large) - 1}, total: len(large), peer: "waiting for answer", want: receiver,
 			options: testbed.Options{Service: exchange.Service{To: deaf(t)}}},
