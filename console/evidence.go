@@ -284,11 +284,15 @@ func listEvidence(ctx context.Context, w, remarks io.Writer, o evidenceOptions) 
 
 // backlog says how far time-stamping is.
 func backlog(st evidence.Status) string {
-	text := fmt.Sprintf("signed records %d, time-stamped %d", st.Signed, st.Signed-st.Unstamped)
-	if !st.Stamped.IsZero() {
-		text += fmt.Sprintf(" (last at %s)", utc(st.Stamped))
+	text := fmt.Sprintf("signed records %d", st.Signed)
+	switch {
+	case st.Unstamped == st.Signed && st.Stamped.IsZero(): // whether a time-stamper will come is not known here
+		text += fmt.Sprintf(", not time-stamped %d", st.Unstamped)
+	case st.Stamped.IsZero():
+		text += fmt.Sprintf(", time-stamped %d, not yet %d", st.Signed-st.Unstamped, st.Unstamped)
+	default:
+		text += fmt.Sprintf(", time-stamped %d (last at %s), not yet %d", st.Signed-st.Unstamped, utc(st.Stamped), st.Unstamped)
 	}
-	text += fmt.Sprintf(", not yet %d", st.Unstamped)
 	if !st.Oldest.IsZero() {
 		text += fmt.Sprintf(" (oldest of %s)", utc(st.Oldest))
 	}
@@ -390,8 +394,7 @@ func (r found) show(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if stamped.Timestamp == nil {
-		fmt.Fprintln(w, "  stamped    not yet")
-		return nil
+		return r.unstamped(w)
 	}
 	token, err := tsp.ParseToken(stamped.Timestamp.Token)
 	if err != nil {
@@ -399,6 +402,20 @@ func (r found) show(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "  stamped    %s (as the time-stamp says; \"verify\" judges it in the exported container)\n", token.GenTime.Local().Format(time.RFC3339))
 	return nil
+}
+
+// unstamped says that the record has no time-stamp: "not yet" where others of its store have one.
+func (r found) unstamped(w io.Writer) error {
+	st, err := r.Status()
+	if err != nil {
+		return err
+	}
+	text := "not yet"
+	if st.Stamped.IsZero() {
+		text = "not time-stamped"
+	}
+	_, err = fmt.Fprintf(w, "  stamped    %s\n", text)
+	return err
 }
 
 // verifyRecord checks a record's signature over its parts.

@@ -192,7 +192,7 @@ func TestEvidenceExport(t *testing.T) {
 				t.Fatalf("it says %q and has written %q; want %q", r.stdout, files, want)
 			}
 			v := fairway(t.Context(), "", append([]string{"verify", files[0], "--trust", a.trust, "--at", a.at}, c.verify...)...)
-			if (v.err == nil) != (c.code == "") || c.code != "" && !strings.Contains(v.stdout, "NOT PROVED: "+c.code+"\n") {
+			if (v.err == nil) != (c.code == "") || c.code != "" && !strings.Contains(v.stdout, "\n  code         "+c.code+"\n") {
 				t.Errorf("verify: %v\n%s%s", v.err, v.stdout, v.stderr)
 			}
 			for _, want := range append(c.proved, c.code) {
@@ -247,7 +247,7 @@ func TestNeedsTheFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := fairway(t.Context(), "", append([]string{"verify", out}, c.args...)...)
-			if r.err == nil || !strings.Contains(r.stdout, "NOT PROVED: "+c.code+"\n") {
+			if r.err == nil || !strings.Contains(r.stdout, "\n  code         "+c.code+"\n") {
 				t.Errorf("%v, want %s\n%s", r.err, c.code, r.stdout)
 			}
 			only := c.code == "invalid_reference"
@@ -305,10 +305,10 @@ func TestVerifyRefuses(t *testing.T) {
 		args  []string
 		words string
 	}{
-		{"no time-stamp", []string{file, "--trust", a.trust}, "NOT PROVED: malformed_signature\n  reason       there is no time-stamp"},
-		{"another CA of the same name", []string{file, "--trust", stranger.trust, "--at", a.at}, "NOT PROVED: cannot_create_cert_path"},
-		{"the OCSP response is too old", []string{file, "--trust", a.trust, "--at", "2100-01-01"}, "NOT PROVED: invalid_cert_path"},
-		{"before the certificate", []string{file, "--trust", a.trust, "--at", "2000-01-01"}, "NOT PROVED: invalid_cert_path"},
+		{"no time-stamp", []string{file, "--trust", a.trust}, "NOT PROVED\n  reason       there is no time-stamp"},
+		{"another CA of the same name", []string{file, "--trust", stranger.trust, "--at", a.at}, "\n  code         cannot_create_cert_path\n"},
+		{"the OCSP response is too old", []string{file, "--trust", a.trust, "--at", "2100-01-01"}, "\n  code         invalid_cert_path\n"},
+		{"before the certificate", []string{file, "--trust", a.trust, "--at", "2000-01-01"}, "\n  code         invalid_cert_path\n"},
 		{"too early, but the certificate was there", []string{file, "--trust", a.trust, "--at", a.before}, "the time of judgement is earlier"},
 		{"a folder without containers", []string{t.TempDir(), "--trust", a.trust}, ""},
 		{"nothing there", []string{file + "x", "--trust", a.trust}, ""},

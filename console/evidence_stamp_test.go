@@ -115,3 +115,24 @@ func TestStampedRecords(t *testing.T) {
 		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
 	}
 }
+
+// counted is an evidence store that counts what a test says.
+type counted struct {
+	evidence.Store
+	st evidence.Status
+}
+
+func (c counted) Status() (evidence.Status, error) { return c.st, nil }
+
+// TestUnstampedRecords says "not yet" only where others of the store have a time-stamp.
+func TestUnstampedRecords(t *testing.T) {
+	for want, last := range map[string]time.Time{"not time-stamped": {}, "not yet": time.Now()} {
+		t.Run(want, func(t *testing.T) {
+			var w strings.Builder
+			r := found{folder: folder{Store: counted{st: evidence.Status{Stamped: last}}}}
+			if err := r.unstamped(&w); err != nil || w.String() != "  stamped    "+want+"\n" {
+				t.Errorf("it says %q, %v", w.String(), err)
+			}
+		})
+	}
+}

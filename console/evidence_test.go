@@ -120,7 +120,7 @@ func TestEvidenceList(t *testing.T) {
 			if r.err != nil {
 				t.Fatalf("%v\n%s", r.err, r.stderr)
 			}
-			if !strings.HasPrefix(r.stderr, "ss1: signed records 3, time-stamped 0, not yet 3 (oldest of 20") || strings.Count(r.stderr, "\n") != 1 {
+			if !strings.HasPrefix(r.stderr, "ss1: signed records 3, not time-stamped 3 (oldest of 20") || strings.Count(r.stderr, "\n") != 1 {
 				t.Errorf("want a line on time-stamping to standard error: %q", r.stderr)
 			}
 			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
@@ -148,7 +148,7 @@ func TestEvidenceShow(t *testing.T) {
 			"a message", []string{"--id", "good"},
 			[]string{
 				"ss1 record 1: request, role send", "ss1 record 2: response, role send",
-				"direct form, verifies", "/message.xml", "whole", "/attachment1", `"image/png"`, "CN=1111", "stamped    not yet",
+				"direct form, verifies", "/message.xml", "whole", "/attachment1", `"image/png"`, "CN=1111", "stamped    not time-stamped",
 			}, "",
 		},
 		{"by number", []string{"2", "--dir", dir}, []string{"record 2: response"}, ""},

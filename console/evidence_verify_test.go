@@ -85,7 +85,7 @@ func TestEvidenceVerify(t *testing.T) {
 				`evidence: WHOLE$`,
 				`  records      3, from number 1 to 3, each of which names the one before it by its digest: .*`,
 				`  newest       number 3 with the SHA-256 digest [0-9a-f]{64}, .*`,
-				`  messages     signed records 3, time-stamped 0, not yet 3 \(oldest of 20\S+ \S+ UTC\)`,
+				`  messages     signed records 3, not time-stamped 3 \(oldest of 20\S+ \S+ UTC\)`,
 				`  time-stamps  none`,
 				`  not noticed  No time-stamp covers .*: that the newest were removed cannot be noticed, .*`,
 				`  not proved   who signed what, and when: .*`,
@@ -156,7 +156,7 @@ func TestEvidenceVerify(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: []string{`  records      none`, `  messages     signed records 0, time-stamped 0, not yet 0`},
+			want: []string{`  records      none`, `  messages     signed records 0, not time-stamped 0`},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -276,8 +276,8 @@ func TestBacklog(t *testing.T) {
 		of   evidence.Status
 		want string
 	}{
-		{"nothing", evidence.Status{}, "signed records 0, time-stamped 0, not yet 0"},
-		{"none", evidence.Status{Signed: 2, Unstamped: 2, Oldest: at(1)}, "signed records 2, time-stamped 0, not yet 2 (oldest of 2026-03-01 12:01:00 UTC)"},
+		{"nothing", evidence.Status{}, "signed records 0, not time-stamped 0"},
+		{"none", evidence.Status{Signed: 2, Unstamped: 2, Oldest: at(1)}, "signed records 2, not time-stamped 2 (oldest of 2026-03-01 12:01:00 UTC)"},
 		{
 			"some", evidence.Status{Signed: 5, Unstamped: 2, Oldest: at(3), Stamped: at(2), Reason: errors.New("out")},
 			"signed records 5, time-stamped 3 (last at 2026-03-01 12:02:00 UTC), not yet 2 (oldest of 2026-03-01 12:03:00 UTC)",

@@ -76,10 +76,10 @@ func starter(role, example, start string) (text, next string, err error) {
 `, nil
 	case "sender":
 		return senderCaddyfile, `Next:
-  1. Replace the identifiers in it by those of your registration.
-  2. Put the signing key and the authentication key, with their certificates, into the folder keys beside it,
-     as .pem or .p12 files that only you may read, and the shared parameters of your instance beside it as
-     shared-params.xml.
+  1. Replace the identifiers in the Caddyfile by those of your registration.
+  2. Put the signing key and the authentication key, with their certificates, into the folder keys beside that file,
+     as .pem or .p12 files that only you may read, and the shared parameters of your instance, as
+     shared-params.xml, beside it too. "` + bin + ` run" looks for both in the folder that it is started in.
   3. Check it, then start:
        ` + start + ` validate
        ` + bin + ` run
@@ -88,10 +88,10 @@ func starter(role, example, start string) (text, next string, err error) {
 `, nil
 	case "receiver":
 		return receiverCaddyfile, `Next:
-  1. Replace the identifiers in it by those of your registration, and "to" by the address of your service.
-  2. Put the signing key and the authentication key, with their certificates, into the folder keys beside it,
-     as .pem or .p12 files that only you may read, and the shared parameters of your instance beside it as
-     shared-params.xml.
+  1. Replace the identifiers in the Caddyfile by those of your registration, and "to" by the address of your service.
+  2. Put the signing key and the authentication key, with their certificates, into the folder keys beside that file,
+     as .pem or .p12 files that only you may read, and the shared parameters of your instance, as
+     shared-params.xml, beside it too. "` + bin + ` run" looks for both in the folder that it is started in.
   3. Let other security servers reach ports 5500 and 5577 of this machine.
   4. Check it, then start:
        ` + start + ` validate

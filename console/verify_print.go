@@ -19,8 +19,9 @@ func (f *finding) text(w io.Writer) error {
 	var b strings.Builder
 	line := liner(&b)
 	if !f.Proved {
-		fmt.Fprintf(&b, "%s: NOT PROVED: %s\n", printable(f.File), printable(f.Code))
+		fmt.Fprintf(&b, "%s: NOT PROVED\n", printable(f.File))
 		line("reason", "%s", f.Reason)
+		line("code", "%s", f.Code)
 		for _, o := range f.Needs {
 			line("needs", "%s with %s %s", o.Name, o.Method, o.Digest)
 		}
