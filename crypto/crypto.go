@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"strconv"
 )
 
 // Names of the parts of a message and of the files beside them, as references spell them.
@@ -24,7 +25,7 @@ const (
 )
 
 // Attachment returns the name of the nth attachment, counted from 1.
-func Attachment(n int) string { return fmt.Sprintf("/attachment%d", n) }
+func Attachment(n int) string { return "/attachment" + strconv.Itoa(n) }
 
 // Digest names a digest method. The zero value is none.
 type Digest uint8

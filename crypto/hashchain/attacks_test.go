@@ -345,21 +345,3 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkVerify(b *testing.B) {
-	for _, n := range []int{2, 1001} {
-		b.Run(fmt.Sprint(n, " parts"), func(b *testing.B) {
-			parts := message(crypto.SHA512, make([]string, n)...)
-			result, chains, err := Build([][]crypto.Part{parts}, crypto.SHA512)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := Verify(result, chains[0], parts); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
