@@ -120,7 +120,6 @@ func (d *document) addStep(s *c14n.Structure, e *c14n.Element, method crypto.Dig
 		d.ids[id] = step
 	}
 	children := s.Open(e, "id")
-	step.items = make([]item, 0, len(e.Children()))
 	for child := children.Next(); child != nil; child = children.Next() {
 		step.items = append(step.items, readItem(s, child, method))
 	}
