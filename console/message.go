@@ -25,6 +25,7 @@ type source struct {
 	id          string // Content-ID, without brackets
 	contentType string
 	size        int64
+	exact       bool // size will be right, unless somebody changes the file meanwhile
 	open        func() (io.ReadCloser, error)
 }
 
@@ -64,6 +65,36 @@ func (m *message) size() int64 {
 		n += a.size
 	}
 	return n
+}
+
+// length is the octets of the body as a whole; -1: not known before it has been written.
+func (m *message) length() int64 {
+	framing := *m
+	framing.envelope, framing.attachments = m.envelope.emptied(), nil
+	exact := m.envelope.exact
+	for _, a := range m.attachments {
+		exact = exact && a.exact
+		framing.attachments = append(framing.attachments, a.emptied())
+	}
+	var n counter
+	if !exact || framing.writeTo(&n, nil) != nil {
+		return -1
+	}
+	return int64(n) + m.size()
+}
+
+// emptied is the source without its octets.
+func (s source) emptied() source {
+	s.open = func() (io.ReadCloser, error) { return http.NoBody, nil }
+	return s
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }
 
 // writeTo streams the message. seen, if not nil, gets the octets of envelope and attachments as they pass.

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,8 @@ func sendCommand() *cobra.Command {
 		Short: "Posts a SOAP file with attachments to a sending security server",
 		Long: `Posts the SOAP message in FILE ("-" is standard input) to a sending security server, as an information
 system does, and prints the answer. The envelope goes to standard output, attachments go into the folder
-of --out as attachment1, attachment2, …; without it they are only counted.
+of --out as attachment1, attachment2, …; without it they are only counted. No file is overwritten: a folder that
+has such files already is refused.
 
 FILE and attachments are streamed, and may be of any size. With --mtom the message is sent as MTOM, and the
 envelope refers to an attachment by the name of its file, as in <xop:Include href="cid:scan.pdf"/>.
@@ -81,7 +84,7 @@ func send(ctx context.Context, cmd *cobra.Command, address, file string, o sendO
 		attachments = append(attachments, a)
 	}
 	if o.out != "" {
-		if err := os.MkdirAll(o.out, 0o777); err != nil {
+		if err := outFolder(o.out); err != nil {
 			return err
 		}
 	}
@@ -101,6 +104,27 @@ func send(ctx context.Context, cmd *cobra.Command, address, file string, o sendO
 	return printAnswer(cmd.OutOrStdout(), cmd.ErrOrStderr(), resp, o.out)
 }
 
+// outFolder makes the folder for the attachments of an answer. How many will come nobody knows, so it must have none.
+func outFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, 0o777)
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), attachmentName)
+		if _, err := strconv.ParseUint(number, 10, 64); ok && err == nil {
+			return usagef("%s is there already; nothing was sent: --out wants a folder without attachments", filepath.Join(dir, e.Name()))
+		}
+	}
+	return nil
+}
+
+// attachmentName is how the files of attachments are called, with a number behind it.
+const attachmentName = "attachment"
+
 // post sends the message and shows how far it is on w.
 func post(ctx context.Context, w io.Writer, address string, m *message, action string) (*http.Response, error) {
 	p := newProgress(w, m.size())
@@ -111,6 +135,7 @@ func post(ctx context.Context, w io.Writer, address string, m *message, action s
 	if err != nil {
 		return nil, err
 	}
+	req.ContentLength = m.length()
 	req.Header.Set("Content-Type", m.contentType())
 	req.Header.Set("SOAPAction", action)
 	return client.Do(req)
@@ -148,6 +173,7 @@ func fileSource(name string, stdin io.Reader) (source, error) {
 		id:          strings.Map(idRune, filepath.Base(name)),
 		contentType: contentType,
 		size:        info.Size(),
+		exact:       info.Mode().IsRegular(),
 		open:        func() (io.ReadCloser, error) { return os.Open(name) },
 	}, nil
 }
@@ -217,8 +243,8 @@ func copyEnvelope(w io.Writer, r io.Reader) (*soap.Fault, error) {
 func saveAttachment(stderr io.Writer, part *multipart.Part, dir string, n int) (err error) {
 	where, w := "not kept; --out DIR keeps it", io.Discard
 	if dir != "" {
-		where = filepath.Join(dir, fmt.Sprintf("attachment%d", n))
-		f, err := os.Create(where)
+		where = filepath.Join(dir, fmt.Sprintf("%s%d", attachmentName, n))
+		f, err := os.OpenFile(where, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}

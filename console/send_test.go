@@ -19,6 +19,7 @@ import (
 // got is what a sending security server saw.
 type got struct {
 	contentType, action string
+	length              int64
 	parts               []string // octets of each, the envelope first
 	types, ids          []string
 }
@@ -31,6 +32,10 @@ func stub(t *testing.T, fault []byte) (string, *got) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Errorf("reading the request: %v", err)
+		}
+		seen.length = r.ContentLength
+		if r.ContentLength >= 0 && r.ContentLength != int64(len(body)) {
+			t.Errorf("the request has %d octets and says %d", len(body), r.ContentLength)
 		}
 		seen.contentType, seen.action = r.Header.Get("Content-Type"), r.Header.Get("SOAPAction")
 		seen.read(t, string(body))
@@ -98,7 +103,10 @@ func TestSendPlain(t *testing.T) {
 		t.Fatalf("%v\n%s", r.err, r.stderr)
 	}
 	if seen.contentType != "text/xml; charset=UTF-8" || seen.action != `"urn:hello"` || seen.parts[0] != request {
-		t.Errorf("the server got %q", seen)
+		t.Errorf("the server got %+v", *seen)
+	}
+	if seen.length != int64(len(request)) {
+		t.Errorf("the request says that it has %d octets; it has %d", seen.length, len(request))
 	}
 	if r.stdout != request+"\n" || r.stderr != "" {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
@@ -131,6 +139,9 @@ func TestSendAttachments(t *testing.T) {
 			}
 			if fmt.Sprintf("%q", seen.parts) != fmt.Sprintf("%q", []string{request, "one", ""}) {
 				t.Errorf("the server got the parts %q", seen.parts)
+			}
+			if seen.length < 0 {
+				t.Error("the request does not say how long it is")
 			}
 			if seen.ids[1] != "<a_b.txt>" || seen.ids[2] != "<empty.bin>" {
 				t.Errorf("the server got the ids %q", seen.ids)
@@ -187,5 +198,54 @@ func TestSendMissingFile(t *testing.T) {
 	r := fairway(t.Context(), "", "send", "http://127.0.0.1:1", filepath.Join(t.TempDir(), "request.xml"))
 	if r.err == nil || !strings.Contains(r.stderr, "request.xml") {
 		t.Errorf("error %v, stderr %q", r.err, r.stderr)
+	}
+}
+
+// TestSendUnknownLength sends what is no regular file: nobody knows its length.
+func TestSendUnknownLength(t *testing.T) {
+	envelope := octets(envelope(demoService, "4711", ""))
+	pipe := source{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("one")), nil }}
+	url, seen := stub(t, nil)
+	resp, err := post(t.Context(), io.Discard, url, newMessage(envelope, false, pipe), `""`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if seen.length != -1 || len(seen.parts) != 2 || seen.parts[1] != "one" {
+		t.Errorf("the server got %d octets and the parts %q", seen.length, seen.parts)
+	}
+}
+
+// TestSendOverwritesNothing refuses a folder with attachments before anything is sent.
+func TestSendOverwritesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name, there string
+		refused     bool
+	}{
+		{"the first", "attachment1", true},
+		{"a later one", "attachment12", true},
+		{"another file", "attachment.txt", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, seen := stub(t, nil)
+			dir := files(t, "request.xml", string(envelope(demoService, "4711", "")), "a.txt", "one")
+			out := files(t, c.there, "mine")
+			r := fairway(t.Context(), "", "send", url, filepath.Join(dir, "request.xml"), "--attach", filepath.Join(dir, "a.txt"), "--out", out)
+			if b, err := os.ReadFile(filepath.Join(out, c.there)); err != nil || string(b) != "mine" {
+				t.Errorf("the file now holds %q, %v", b, err)
+			}
+			if !c.refused {
+				if r.err != nil {
+					t.Errorf("%v\n%s", r.err, r.stderr)
+				}
+				return
+			}
+			if r.err == nil || r.err.Error() != "exiting with status 2" || !strings.Contains(r.stderr, filepath.Join(out, c.there)+" is there already") {
+				t.Errorf("error %v, stderr %q: want exit code 2", r.err, r.stderr)
+			}
+			if seen.parts != nil {
+				t.Error("the message was sent all the same")
+			}
+		})
 	}
 }
