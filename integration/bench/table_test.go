@@ -25,7 +25,7 @@ func twoLines() *figures {
 				Memory: map[string]memory{"sender": {Anon: 12 << 20, RSS: 60 << 20}, "receiver": {Anon: 13 << 20}}},
 		}}
 	}
-	m := &measured{Tables: []*table{at(175.6, 1.02), at(568, 1.07)}}
+	m := &measured{Tables: []*table{at(175.6, 1.02), at(568, 1.07), at(568, 3)}} // the last repeats one
 	return &figures{Rows: map[string]*measured{"table2": m, "sizes": m}}
 }
 
@@ -79,7 +79,7 @@ func TestPlots(t *testing.T) {
 		series string
 	}{
 		"ratio":         {ratioByLine(twoLines()), 2, fairwayStrict.name},
-		"memory":        {memoryBySize(twoLines()), 4, fairwayStrict.name + ", receiver"},
+		"memory":        {memoryBySize(twoLines()), 6, fairwayStrict.name + ", receiver"},
 		"nothing":       {ratioByLine(&figures{}), 0, "time / direct"},
 		"markup inside": {plot{series: []series{{name: "a<b&c", points: []point{{1, 1, "x"}}}}}, 1, "a&lt;b&amp;c"},
 	} {
@@ -99,6 +99,16 @@ func TestPlots(t *testing.T) {
 				t.Errorf("got\n%s", svg)
 			}
 		})
+	}
+}
+
+// TestRatioBelowOne: what was faster than directly is drawn as it was.
+func TestRatioBelowOne(t *testing.T) {
+	f := twoLines()
+	f.Rows["table2"].Tables[0].Results[1].Seconds = 9.8
+	p := ratioByLine(f)
+	if math.Abs(p.series[0].points[0].y-0.98) > 1e-9 || p.floor != 0.9 {
+		t.Errorf("got %+v", p)
 	}
 }
 
