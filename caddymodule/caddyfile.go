@@ -386,6 +386,14 @@ func parseName(d *caddyfile.Dispenser, into *string) error {
 	return lineEnds(d)
 }
 
+// absolute returns a path as errors tell it best: what one is relative to, the working directory, nobody remembers.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
 // dataFolder returns a default folder of the server of that name.
 func dataFolder(name, what string) string {
 	if name == "" {

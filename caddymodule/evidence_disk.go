@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -96,7 +95,7 @@ func (d *DiskEvidence) folder(name string) string {
 	if d.Dir == "" {
 		return dataFolder(name, "evidence")
 	}
-	return filepath.Clean(d.Dir)
+	return absolute(d.Dir)
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/peer"
 )
@@ -122,6 +124,9 @@ func (s *Server) open() (_ *openServer, err error) {
 		return nil, fmt.Errorf("timestamper: %w", err)
 	}
 	if x.Evidence, x.Keep, err = s.evidence.OpenEvidence(ctx, h); err != nil {
+		if _, ok := errors.AsType[*evidence.Error](err); ok { // which begins like that itself
+			return nil, err
+		}
 		return nil, fmt.Errorf("evidence: %w", err)
 	}
 	taken = append(taken, x.Evidence)

@@ -55,7 +55,8 @@ func (f *FileSigner) Validate() error {
 // OpenKeys implements Signer. Every member of the host must have a signing key, except the owner where it has neither
 // clients nor services; a key that expires later stops its own member only.
 func (f *FileSigner) OpenKeys(_ context.Context, h Host) (exchange.Keys, error) {
-	loaded, err := softkey.LoadDir(f.Dir)
+	dir := absolute(f.Dir)
+	loaded, err := softkey.LoadDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +67,11 @@ func (f *FileSigner) OpenKeys(_ context.Context, h Host) (exchange.Keys, error) 
 		}
 	}
 	if len(keys.auth) == 0 {
-		return nil, fmt.Errorf("%s holds no key for TLS: its certificate must allow authentication and not signing", f.Dir)
+		return nil, fmt.Errorf("%s holds no key for TLS: its certificate must allow authentication and not signing", dir)
 	}
 	for _, member := range h.Members[1:] {
 		if len(keys.sign[member]) == 0 {
-			return nil, fmt.Errorf("%s holds no signing key of %s, which has clients or services on this server", f.Dir, member)
+			return nil, fmt.Errorf("%s holds no signing key of %s, which has clients or services on this server", dir, member)
 		}
 	}
 	return keys, nil
@@ -78,7 +79,7 @@ func (f *FileSigner) OpenKeys(_ context.Context, h Host) (exchange.Keys, error) 
 
 // Version implements Versioned.
 func (f *FileSigner) Version() (string, error) {
-	entries, err := os.ReadDir(f.Dir)
+	entries, err := os.ReadDir(absolute(f.Dir))
 	if err != nil {
 		return "", fmt.Errorf("signer files: %w", err)
 	}

@@ -51,8 +51,8 @@ func (d *DiskSpool) Validate() error {
 
 // OpenSpool implements Spool.
 func (d *DiskSpool) OpenSpool(_ context.Context, h Host) (spool.Store, error) {
-	dir := d.Dir
-	if dir == "" {
+	dir := absolute(d.Dir)
+	if d.Dir == "" {
 		dir = dataFolder(h.Name, "spool")
 	}
 	store, err := spool.OpenDisk(dir, spool.Options{Memory: d.Memory, Quota: d.Quota, Free: d.Free})

@@ -44,7 +44,7 @@ func (g *GlobalConfTrust) Validate() error {
 
 // OpenTrust implements TrustStore.
 func (g *GlobalConfTrust) OpenTrust(_ context.Context, h Host) (trust.Store, error) {
-	return trust.OpenGlobalConf(g.Dir, h.Clock, func(err error) {
+	return trust.OpenGlobalConf(absolute(g.Dir), h.Clock, func(err error) {
 		caddy.Log().Named("xroad").Warn("global configuration", zap.Stringer("server", h.ID), zap.Error(err))
 	})
 }

@@ -43,12 +43,12 @@ func (s *StaticTrust) Validate() error {
 
 // OpenTrust implements TrustStore.
 func (s *StaticTrust) OpenTrust(context.Context, Host) (trust.Store, error) {
-	return trust.OpenStatic(s.File)
+	return trust.OpenStatic(absolute(s.File))
 }
 
 // Version implements Versioned.
 func (s *StaticTrust) Version() (string, error) {
-	info, err := os.Stat(s.File)
+	info, err := os.Stat(absolute(s.File))
 	if err != nil {
 		return "", fmt.Errorf("trust static: %w", err)
 	}
