@@ -29,6 +29,9 @@ func (h Host) report(err error) {
 	switch {
 	case e.Over:
 		log.Info("OCSP responses for our certificate come again")
+	case e.ThisUpdate.IsZero():
+		log.Error("other security servers refuse our certificate: there is no OCSP response for it",
+			zap.Duration("limit", e.Limit), zap.Error(e.Err), zap.String("advice", advice))
 	case e.Stale():
 		log.Error("other security servers refuse our certificate: there is no fresh OCSP response for it",
 			zap.Time("response_of", e.ThisUpdate), zap.Duration("limit", e.Limit), zap.Error(e.Err), zap.String("advice", advice))

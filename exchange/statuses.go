@@ -7,6 +7,7 @@ import (
 	"crypto/sha1" // names certificates in the OCSP protocol between security servers
 	"crypto/x509"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,20 +33,23 @@ type StatusError struct {
 	Err         error         // of the last fetch
 }
 
-// Error implements error.
+// Error implements error. It names the certificate once, in the words of the last fetch where these do.
 func (e *StatusError) Error() string {
-	name := ocsp.Name(e.Certificate)
+	which := "our certificate " + ocsp.Name(e.Certificate)
+	if e.Err != nil && strings.Contains(e.Err.Error(), ocsp.Name(e.Certificate)) {
+		which = "our certificate"
+	}
 	switch {
 	case e.Over:
-		return fmt.Sprintf("OCSP responses for our certificate %s come again", name)
+		return fmt.Sprintf("OCSP responses for %s come again", which)
 	case e.ThisUpdate.IsZero():
-		return fmt.Sprintf("there is no OCSP response for our certificate %s: %v", name, e.Err)
+		return fmt.Sprintf("there is no OCSP response for %s: %v", which, e.Err)
 	case e.Stale():
-		return fmt.Sprintf("the OCSP response for our certificate %s is too old: it is of %s, %v old, and may be at most %v old; no new one comes: %v",
-			name, e.ThisUpdate.UTC().Format(time.RFC3339), e.At.Sub(e.ThisUpdate).Round(time.Second), e.Limit, e.Err)
+		return fmt.Sprintf("the OCSP response for %s is too old: it is of %s, %v old, and may be at most %v old; no new one comes: %v",
+			which, e.ThisUpdate.UTC().Format(time.RFC3339), e.At.Sub(e.ThisUpdate).Round(time.Second), e.Limit, e.Err)
 	}
-	return fmt.Sprintf("no new OCSP response comes for our certificate %s; the last one is of %s and good until %s: %v",
-		name, e.ThisUpdate.UTC().Format(time.RFC3339), e.GoodUntil.UTC().Format(time.RFC3339), e.Err)
+	return fmt.Sprintf("no new OCSP response comes for %s; the last one is of %s and good until %s: %v",
+		which, e.ThisUpdate.UTC().Format(time.RFC3339), e.GoodUntil.UTC().Format(time.RFC3339), e.Err)
 }
 
 // Unwrap returns why the last fetch failed.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -213,4 +214,19 @@ func TestStatusOfASilentResponder(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(before), err)
 		}
 	})
+}
+
+// TestStatusErrorNamesTheCertificateOnce, whatever the last fetch has said.
+func TestStatusErrorNamesTheCertificateOnce(t *testing.T) {
+	now := time.Now()
+	cert := newAsked(t).cert
+	name := ocsp.Name(cert)
+	for _, of := range []time.Time{{}, now, now.Add(-2 * time.Hour)} {
+		for _, err := range []error{errors.New("connection refused"), fmt.Errorf("certificate %s has no OCSP responder", name)} {
+			e := &StatusError{Certificate: cert, ThisUpdate: of, GoodUntil: of.Add(time.Hour), Limit: time.Hour, At: now, Err: err}
+			if text := e.Error(); strings.Count(text, name) != 1 || !strings.Contains(text, "our certificate") {
+				t.Errorf("it says %q", text)
+			}
+		}
+	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Fetch asks the responders in order and returns the first successful response, DER (section 8.6). Time limits are
-// those of the client and the context. Whether the response is acceptable, Verify tells.
+// those of the client and the context; of which certificate an error is, the caller knows. Whether the response is acceptable, Verify tells.
 func Fetch(ctx context.Context, client *http.Client, urls []string, cert, issuer *x509.Certificate) ([]byte, error) {
 	request, err := requestFor(idOf(cert, issuer))
 	if err != nil {
@@ -29,7 +29,7 @@ func Fetch(ctx context.Context, client *http.Client, urls []string, cert, issuer
 		}
 		err = fmt.Errorf("asking %q: %w", u, failed)
 	}
-	return nil, fmt.Errorf("fetching an OCSP response for certificate %s: %w", Name(cert), err)
+	return nil, fmt.Errorf("fetching an OCSP response: %w", err)
 }
 
 // requestFor writes an OCSPRequest (RFC 6960 section 4.1.1) without signature, requestor and nonce.
