@@ -60,6 +60,26 @@ func blocks(t *testing.T, page, language string) []string {
 	return found
 }
 
+// TestFilesOfDocs: a page that names a file of the documentation names one that is there.
+func TestFilesOfDocs(t *testing.T) {
+	name := regexp.MustCompile(`\bdocs/[\w.-]*\.\w+`)
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../Caddyfile.example") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range name.FindAllString(string(text), -1) {
+			if _, err := os.Stat(filepath.Join("..", file)); err != nil {
+				t.Errorf("%s names %s: %v", page, file, err)
+			}
+		}
+	}
+}
+
 // newCertificate returns some certificate, PEM.
 func newCertificate(t *testing.T) string {
 	t.Helper()

@@ -26,8 +26,8 @@ func evidenceExportCommand() *cobra.Command {
 		Use:   "export [NUMBER] [--id ID] [--request ID] [--member ID] [--service ID] [--from TIME] [--to TIME] [--dir DIR] --out DIR|-",
 		Short: "Takes records out as containers that others can verify",
 		Long: `Writes each record as an ASiC-E container (.asice): the message, the attachments that were kept, the signature
-and the time-stamp, in a file that X-Road's own tools take and "` + binary() + ` xroad verify" proves. What is written has
-been verified against its signature before.
+and the time-stamp, in a file that "` + binary() + ` xroad verify" proves. It is built to be read by X-Road's own tools,
+too, and has not been tried with them yet. What is written has been verified against its signature before.
 
 With --out DIR, each record becomes a file; without --dir, those of each security server go to a folder named after
 it. No file is overwritten. With --out -, the container of one record goes to standard output.
