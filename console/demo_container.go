@@ -109,8 +109,10 @@ func printContainers(w io.Writer, p *pair, o *verifyOptions, exchanges []*exchan
 			fmt.Fprintf(w, "  %s: %s, signed by member %s, time-stamped %s\n", f.File, f.Message.kind(), f.Signer.Member, utc(*f.Time.Stamped))
 		}
 	}
-	fmt.Fprintf(w, "The line that verifies them:\n  %s xroad verify %s --trust %s\n", invocation(), p.containers(), o.trust)
-	if !keep {
-		fmt.Fprintf(w, "They are removed now; --keep leaves them as long as the servers run.\n")
+	if keep {
+		fmt.Fprintf(w, "The line that verifies them, as long as the servers run:\n")
+	} else {
+		fmt.Fprintf(w, "The folder is removed when the demo ends; --keep leaves it as long as the servers run. The line that verifies them then:\n")
 	}
+	fmt.Fprintf(w, "  %s xroad verify %s --trust %s\n", invocation(), p.containers(), o.trust)
 }

@@ -51,7 +51,8 @@ func evidenceListCommand() *cobra.Command {
 		Use:   "list [--id ID] [--request ID] [--member ID] [--service ID] [--from TIME] [--to TIME] [--dir DIR]",
 		Short: "Lists records, one a line",
 		Long: `Lists records, one a line, to standard output. To standard error it says how far time-stamping is: how many of
-all the signed records of each security server have a time-stamp, and since when others wait for theirs.`,
+all the signed records of each security server have a time-stamp, and since when others wait for theirs. Times
+are in UTC.`,
 		Example: examples("evidence list", "evidence list --id 4711", "evidence list --dir /var/lib/fairway/evidence",
 			"evidence list --member DEV/GOV/1111 --from 2026-03-01 --to 2026-04-01"),
 		Args: cobra.ArbitraryArgs,
@@ -261,7 +262,7 @@ func listEvidence(ctx context.Context, w, remarks io.Writer, o evidenceOptions) 
 		err := o.eachIn(ctx, in, func(r found) error {
 			head()
 			_, err := fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%q\t%q\n", r.server, r.Number,
-				r.Time.Local().Format(time.DateTime), r.Role, kind(r.Record), r.Client, r.Service, len(r.Parts), size(recordSize(r.Record)),
+				zulu(r.Time), r.Role, kind(r.Record), r.Client, r.Service, len(r.Parts), size(recordSize(r.Record)),
 				signatureOf(r.Record), r.MessageID, r.RequestID)
 			return err
 		})
@@ -298,6 +299,9 @@ func backlog(st evidence.Status) string {
 	}
 	return text
 }
+
+// zulu is a time in UTC, in one word that --from, --to and --at take.
+func zulu(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // kind is a record's place in its exchange.
 func kind(r *evidence.Record) string {
@@ -351,7 +355,7 @@ func (r found) show(ctx context.Context, w io.Writer) error {
 	fmt.Fprintf(w, "%s record %d: %s, role %s\n", r.server, r.Number, kind(r.Record), r.Role)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"time", r.Time.Local().Format(time.RFC3339)},
+		{"time", zulu(r.Time)},
 		{"message id", strconv.Quote(r.MessageID)},
 		{"request id", strconv.Quote(r.RequestID)},
 		{"client", r.Client.String()},
@@ -385,9 +389,9 @@ func (r found) show(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "  signature  %s form, verifies\n", v.Form)
-	fmt.Fprintf(w, "  signer     %s, serial %s, issued by %s\n", v.Certificate.Subject, v.Certificate.SerialNumber, v.Certificate.Issuer)
+	fmt.Fprintf(w, "  signer     %s, serial %s, issued by %s\n", v.Certificate.Subject, v.Certificate.SerialNumber.Text(16), v.Certificate.Issuer)
 	if !v.SigningTime.IsZero() {
-		fmt.Fprintf(w, "  signed     %s (as the signer says)\n", v.SigningTime.Local().Format(time.RFC3339))
+		fmt.Fprintf(w, "  signed     %s (as the signer says)\n", zulu(v.SigningTime))
 	}
 	stamped, err := r.Get(ctx, r.Number)
 	if err != nil {
@@ -400,7 +404,7 @@ func (r found) show(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "  stamped    %s (as the time-stamp says; \"verify\" judges it in the exported container)\n", token.GenTime.Local().Format(time.RFC3339))
+	fmt.Fprintf(w, "  stamped    %s (as the time-stamp says; \"verify\" judges it in the exported container)\n", zulu(token.GenTime))
 	return nil
 }
 

@@ -69,9 +69,10 @@ func (o *exportOptions) export(ctx context.Context, w, remarks io.Writer) error 
 		}
 	}
 	seen, refused := 0, 0
+	var u unstamped
 	err := o.each(ctx, func(r found) error {
 		seen++
-		err := o.exportOne(ctx, w, remarks, r)
+		err := o.exportOne(ctx, w, remarks, &u, r)
 		unfit, ok := errors.AsType[*unfitError](err)
 		if ok {
 			refused++
@@ -80,6 +81,7 @@ func (o *exportOptions) export(ctx context.Context, w, remarks io.Writer) error 
 		}
 		return err
 	})
+	u.tell(remarks)
 	switch {
 	case err != nil:
 		return err
@@ -112,12 +114,35 @@ func (o *exportOptions) onlyOne(ctx context.Context) error {
 	return nil
 }
 
+// unstamped are the containers without time-stamp. There may be many, so they are told of once.
+type unstamped struct {
+	n     int
+	first string
+}
+
+func (u *unstamped) add(r found) {
+	if u.n++; u.n == 1 {
+		u.first = fmt.Sprintf("%s record %d: has no time-stamp; \"verify\" proves it with --at %s, when the signature was made or verified here",
+			r.server, r.Number, zulu(r.Time))
+	}
+}
+
+func (u *unstamped) tell(w io.Writer) {
+	switch u.n {
+	case 0:
+	case 1:
+		fmt.Fprintln(w, u.first)
+	default:
+		fmt.Fprintf(w, "%d containers have no time-stamp; \"verify\" proves one with --at TIME, when its signature was made or verified here, as \"evidence list\" tells\n", u.n)
+	}
+}
+
 // unfitError says why there is no container of a record. Others may have one.
 type unfitError struct{ error }
 
 func (e *unfitError) Unwrap() error { return e.error }
 
-func (o *exportOptions) exportOne(ctx context.Context, w, remarks io.Writer, r found) error {
+func (o *exportOptions) exportOne(ctx context.Context, w, remarks io.Writer, u *unstamped, r found) error {
 	c, err := r.container(ctx)
 	if err != nil {
 		return err
@@ -137,7 +162,7 @@ func (o *exportOptions) exportOne(ctx context.Context, w, remarks io.Writer, r f
 		return &unfitError{fmt.Errorf("what was kept is not what was signed: %w", err)}
 	}
 	if _, _, err := proof.Stamp(); errors.Is(err, asice.ErrUnstamped) {
-		remark("has no time-stamp; \"verify\" proves it with --at %s, when the signature was made or verified here", r.Time.UTC().Format("2006-01-02T15:04:05Z"))
+		u.add(r)
 	}
 	beside := o.beside(c)
 	if o.out == "-" {

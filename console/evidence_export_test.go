@@ -213,6 +213,9 @@ func TestEvidenceExportMany(t *testing.T) {
 	if r.err == nil || !strings.Contains(r.stderr, "3 of 6 records were not exported") || strings.Count(r.stdout, "\n") != 3 {
 		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
 	}
+	if strings.Count(r.stderr, "no time-stamp") != 1 || !strings.Contains(r.stderr, "3 containers have no time-stamp; \"verify\" proves one with --at TIME") {
+		t.Errorf("want one line on time-stamps:\n%s", r.stderr)
+	}
 	if kept, err := os.ReadFile(filepath.Join(out, "ss1", "4711-request-3.attachment1")); err != nil || string(kept) != "picture" {
 		t.Errorf("beside the hash chain lies %q (%v)", kept, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -104,15 +105,20 @@ func TestStampedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	timestamp(t, a.dir, authority)
-	if r := fairway(t.Context(), "", "evidence", "show", "1"); r.err != nil || !strings.Contains(r.stdout, "\n  stamped    20") {
-		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
+	shown := fairway(t.Context(), "", "evidence", "show", "1")
+	if shown.err != nil || !strings.Contains(shown.stdout, "\n  stamped    20") {
+		t.Errorf("%v, %s\n%s", shown.err, shown.stderr, shown.stdout)
 	}
 	out := t.TempDir()
 	if r := fairway(t.Context(), "", "evidence", "export", "1", "--out", out); r.err != nil || r.stderr != "" {
 		t.Errorf("%v, %s: there is nothing to say of a record that is complete", r.err, r.stderr)
 	}
-	if r := fairway(t.Context(), "", "verify", out, "--trust", a.trust); r.err != nil || !strings.Contains(r.stdout, "development TSA") {
+	r := fairway(t.Context(), "", "verify", out, "--trust", a.trust)
+	if r.err != nil || !strings.Contains(r.stdout, "development TSA") {
 		t.Errorf("%v, %s\n%s", r.err, r.stderr, r.stdout)
+	}
+	if serial := regexp.MustCompile(`certificate .*, serial (\S+)\n`).FindStringSubmatch(r.stdout); serial == nil || !strings.Contains(shown.stdout, "serial "+serial[1]+", ") {
+		t.Errorf("show and verify write the serial number %q in two ways:\n%s\n%s", serial, shown.stdout, r.stdout)
 	}
 }
 

@@ -5,6 +5,7 @@ package console
 import (
 	"context"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,9 @@ func TestEvidenceList(t *testing.T) {
 				t.Errorf("want a head and %d rows:\n%s", c.rows, r.stdout)
 			}
 			for _, line := range lines[1:] {
+				if !regexp.MustCompile(`^ss1 +\d+ +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `).MatchString(line) {
+					t.Errorf("the time is not in UTC: %q", line)
+				}
 				if !strings.HasPrefix(line, "ss1 ") || !strings.Contains(line, "DEV/GOV/0000/registry/echo/v1") {
 					t.Errorf("a row is %q", line)
 				}
