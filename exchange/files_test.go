@@ -410,8 +410,11 @@ func TestFilesFail(t *testing.T) {
 			if got := faultCode(t, answer); got != tt.want || bytes.Contains(answer, []byte(f.dir)) {
 				t.Errorf("got %q, want %q\n%s", got, tt.want, answer)
 			}
-			if f.calls != tt.calls {
-				t.Errorf("the service was called %d times, want %d", f.calls, tt.calls)
+			f.mu.Lock()
+			calls := f.calls
+			f.mu.Unlock()
+			if calls != tt.calls {
+				t.Errorf("the service was called %d times, want %d", calls, tt.calls)
 			}
 			if _, err := os.Stat(f.dir); err == nil {
 				f.clean()
