@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxCanonical is how many octets a canonical form may have. The exclusive form repeats the namespace of a prefix for every
@@ -22,7 +23,9 @@ const chunk = 32 << 10
 // declarations it uses. prefixes is the exclusive form's InclusiveNamespaces PrefixList, with "#default" for none. A form of
 // more than 8 MiB is an error.
 func (e *Element) Canonicalize(w io.Writer, algorithm string, prefixes ...string) error {
-	c := canonicalizer{to: w, out: make([]byte, 0, 2<<10), rendered: newScope()}
+	c := buffers.Get().(*canonicalizer)
+	defer buffers.Put(c)
+	*c = canonicalizer{to: w, out: c.out[:0], spaces: c.spaces[:0], attrs: c.attrs[:0], rendered: newScope()}
 	switch {
 	case algorithm == Inclusive && len(prefixes) == 0:
 	case algorithm == Exclusive:
@@ -43,6 +46,9 @@ func (e *Element) Canonicalize(w io.Writer, algorithm string, prefixes ...string
 	c.flush()
 	return c.err
 }
+
+// buffers are reused: their octets are those of documents, and none is read again.
+var buffers = sync.Pool{New: func() any { return &canonicalizer{out: make([]byte, 0, 4<<10)} }}
 
 type canonicalizer struct {
 	to        io.Writer
@@ -184,12 +190,14 @@ func (c *canonicalizer) inherit(ancestor *Element) {
 // text writes character data, with the references that the canonical form prescribes.
 func (c *canonicalizer) text(s string) {
 	for {
-		i := strings.IndexAny(s, "&<>\r")
-		if i < 0 {
-			c.out = append(c.out, s...)
-			return
+		i := 0
+		for i < len(s) && s[i] != '&' && s[i] != '<' && s[i] != '>' && s[i] != '\r' {
+			i++
 		}
 		c.out = append(c.out, s[:i]...)
+		if i == len(s) {
+			return
+		}
 		switch s[i] {
 		case '&':
 			c.out = append(c.out, "&amp;"...)

@@ -33,6 +33,8 @@ func Parse(doc []byte, limits Limits) (*Element, error) {
 	}
 	p := parser{in: string(doc), limits: limits, scope: newScope()}
 	p.scope.bind("xml", xmlSpace)
+	p.open, p.attrs, p.text = make([]opened, 0, 16), make([]attribute, 0, 8), make([]string, 0, 4)
+	p.children, p.texts = make([]*Element, 0, 32), make([]string, 0, 32)
 	p.made.elements = make([]Element, 0, min(len(doc)/expectedOctets, maxBlock))
 	return p.document()
 }
