@@ -87,7 +87,7 @@ func unshaped(ctx context.Context, b *bench) ([]*table, error) {
 	if err := b.shape(ctx, 0); err != nil {
 		return nil, err
 	}
-	all, err := b.enter(ctx, direct, directTLS, caddyPair, nginxPair, fairwayStrict, fairwaySHA512, fairwayGated, xroadModel)
+	all, err := b.enter(ctx, direct, directTLS, caddyPair, nginxPair, fairwayStrict, fairwaySHA512, fairwayGated)
 	if err != nil {
 		return nil, err
 	}
