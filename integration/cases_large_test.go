@@ -155,8 +155,8 @@ func sameParts(body io.Reader, envelope string, sums []string) error {
 // large reports whether messages have the sizes of the field cases, which takes minutes, or some that show the same.
 func large() bool { return os.Getenv("FAIRWAY_LARGE") != "" }
 
-// TestFieldLargeEnvelope: an envelope of 300 MiB, or 96, in a part and bare, passes with memory as flat as ever (FR-28, FR-79).
-func TestFieldLargeEnvelope(t *testing.T) {
+// TestFieldLargeEnvelope_FR28_FR79: an envelope of 300 MiB, or 96, in a part and bare, passes with memory as flat as ever (FR-28, FR-79).
+func TestFieldLargeEnvelope_FR28_FR79(t *testing.T) {
 	size := 96 << 20
 	if large() {
 		size = 300 << 20
@@ -234,8 +234,8 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestFieldLargeMTOM: the header of an MTOM answer is touched, its attachment streams (FR-37).
-func TestFieldLargeMTOM(t *testing.T) {
+// TestFieldLargeMTOM_FR37: the header of an MTOM answer is touched, its attachment streams (FR-37).
+func TestFieldLargeMTOM_FR37(t *testing.T) {
 	size := int64(96 << 20)
 	if large() {
 		size = 8 << 30

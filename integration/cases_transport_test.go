@@ -164,8 +164,8 @@ func TestFieldSOAPAction(t *testing.T) {
 	}
 }
 
-// TestFieldConnections: after every answer the connection is as good as new, or announced as closed.
-func TestFieldConnections(t *testing.T) {
+// TestFieldConnections_FR61_FR62: after every answer the connection is as good as new, or announced as closed.
+func TestFieldConnections_FR61_FR62(t *testing.T) {
 	f := newField(t)
 	file := octetsOf(200_000, 30)
 	s := f.system(t)
@@ -217,8 +217,8 @@ func TestFieldConnections(t *testing.T) {
 	}
 }
 
-// TestFieldPeerProtocol: between security servers it is HTTP/1.1, also where the receiving one offers HTTP/2 (FR-65).
-func TestFieldPeerProtocol(t *testing.T) {
+// TestFieldPeerProtocol_FR65: between security servers it is HTTP/1.1, also where the receiving one offers HTTP/2 (FR-65).
+func TestFieldPeerProtocol_FR65(t *testing.T) {
 	service := newOctetService(t)
 	config := strings.NewReplacer(
 		"reverse_proxy 127.0.0.1:9000", "reverse_proxy "+service.address()+" {\n\t\t\theader_up X-Proto {http.request.proto}\n\t\t}",
