@@ -5,13 +5,14 @@
 package evidence
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/caddy-fairway/fairway/internal/filelock"
 )
 
 const (
@@ -26,34 +27,20 @@ func holdFolder(root *os.Root) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	locked, err := filelock.Try(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
+	}
+	if !locked {
 		defer f.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
-		}
 		holder, _ := io.ReadAll(io.LimitReader(f, 100))
-		return nil, fmt.Errorf("process %s writes to it; one at a time may: %w", strings.TrimSpace(string(holder)), err)
+		return nil, fmt.Errorf("process %s writes to it; one at a time may: %w", strings.TrimSpace(string(holder)), syscall.EWOULDBLOCK)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintln(f, os.Getpid())
 	}
 	return f.Close, nil
-}
-
-func flock(f *os.File) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			if failed = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); failed != syscall.EINTR {
-				return
-			}
-		}
-	})
-	return errors.Join(err, failed)
 }
 
 // syncFolder makes the names in a folder durable.

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caddy-fairway/fairway/internal/filelock"
 )
 
 // Store is a shelf: a directory of somebody else's, in which folders come and go. It is safe for concurrent use.
@@ -80,7 +82,7 @@ func Open(dir string, keep time.Duration, report func(error)) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	if !supported {
+	if !filelock.Supported { // nothing could be swept safely, nor shown to one group only
 		return errors.New("files for other programs need a Unix system")
 	}
 	if err := CheckPath(s.dir); err != nil {
@@ -158,7 +160,7 @@ func (s *Store) Create() (_ *Folder, err error) {
 	if f.lock, err = f.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, err
 	}
-	locked, err := tryLock(f.lock)
+	locked, err := filelock.Try(f.lock)
 	if err == nil && !locked {
 		err = errors.New("somebody else has it")
 	}
@@ -303,7 +305,7 @@ func (s *Store) sweepFolder(name string, keep time.Duration) error {
 	switch {
 	case err == nil:
 		defer lock.Close()
-		if locked, err := tryLock(lock); err != nil || !locked {
+		if locked, err := filelock.Try(lock); err != nil || !locked {
 			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist):

@@ -10,6 +10,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/caddy-fairway/fairway/internal/filelock"
 )
 
 // folder is the subfolder of one store. Its name, fairway-<pid>-<random>, is owned by whoever holds the lock on the
@@ -90,6 +92,15 @@ func (f *folder) acquire() error {
 	return errors.New("no lock file stays: something else removes them")
 }
 
+// tryLock takes the lock of a file where there are locks. Elsewhere none is taken and therefore none judged: a name is
+// random, so nobody else uses it, and nothing is swept.
+func tryLock(f *os.File) (bool, error) {
+	if !filelock.Supported {
+		return true, nil
+	}
+	return filelock.Try(f)
+}
+
 func isAt(root *os.Root, name string, f *os.File) bool {
 	there, err := root.Lstat(name)
 	if err != nil {
@@ -101,7 +112,7 @@ func isAt(root *os.Root, name string, f *os.File) bool {
 
 // sweep removes the subfolders that nobody holds. What it may not or cannot remove stays for the next one.
 func sweep(parent *os.Root) error {
-	if !canLock {
+	if !filelock.Supported {
 		return nil
 	}
 	entries, err := fs.ReadDir(parent.FS(), ".")
@@ -116,7 +127,7 @@ func sweep(parent *os.Root) error {
 		if err != nil {
 			continue // gone meanwhile, or of another user
 		}
-		if locked, err := tryLock(lock); locked && err == nil {
+		if locked, err := filelock.Try(lock); locked && err == nil {
 			if parent.RemoveAll(strings.TrimSuffix(e.Name(), lockSuffix)) == nil {
 				parent.Remove(e.Name())
 			}

@@ -11,14 +11,10 @@ import (
 	"syscall"
 )
 
-// Here locks are not taken and therefore not judged: a name is random, so nobody else uses it, and nothing is swept.
 const (
-	canLock   = false
 	knowsFree = false
 	noFollow  = 0 // os.Root follows no link out of the folder
 )
-
-func tryLock(*os.File) (bool, error) { return true, nil }
 
 func freeOf(*os.File) (free, all int64, err error) { return 0, 0, errors.ErrUnsupported }
 

@@ -12,31 +12,9 @@ import (
 )
 
 const (
-	canLock   = true
 	knowsFree = true
 	noFollow  = syscall.O_NOFOLLOW
 )
-
-// tryLock takes the lock of an open file, without waiting. The system gives it back when the process ends, however
-// it ends.
-func tryLock(f *os.File) (bool, error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return false, err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			if failed = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); failed != syscall.EINTR {
-				return
-			}
-		}
-	})
-	if failed == syscall.EWOULDBLOCK {
-		return false, nil
-	}
-	return err == nil && failed == nil, errors.Join(err, failed)
-}
 
 // freeOf returns the octets that an ordinary user may still write to the file system of f, and those of all of it.
 func freeOf(f *os.File) (free, all int64, err error) {

@@ -2,7 +2,7 @@
 
 //go:build linux || darwin || freebsd
 
-package shelf
+package filelock
 
 import (
 	"errors"
@@ -10,11 +10,12 @@ import (
 	"syscall"
 )
 
-const supported = true
+// Supported tells whether the system has such locks.
+const Supported = true
 
-// tryLock takes the lock of an open file, without waiting. The system gives it back when the process ends, however
-// it ends.
-func tryLock(f *os.File) (bool, error) {
+// Try takes the lock of an open file, without waiting, and reports whether nobody else had it. Where locks are not
+// Supported the error is errors.ErrUnsupported.
+func Try(f *os.File) (bool, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return false, err
