@@ -5,7 +5,6 @@ package caddymodule
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,18 +61,7 @@ func TestDiskSpoolInMemory(t *testing.T) {
 	if spool.OnMemory(onDisk) {
 		t.Skip("the temporary folder lies in memory")
 	}
-	log := filepath.Join(t.TempDir(), "log")
-	output, err := json.Marshal(map[string]string{"output": "file", "filename": log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Run(&caddy.Config{
-		Admin:   &caddy.AdminConfig{Disabled: true},
-		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{WriterRaw: output}}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer caddy.Stop()
+	log := logFile(t)
 	for _, dir := range []string{onDisk, inMemory} {
 		store, err := (&DiskSpool{Dir: dir}).OpenSpool(t.Context(), Host{Name: "ss1"})
 		if err != nil {

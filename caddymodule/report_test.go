@@ -18,18 +18,7 @@ import (
 
 // TestReportOfResponse: the log says of when the last OCSP response is, where there has been one.
 func TestReportOfResponse(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "log")
-	output, err := json.Marshal(map[string]string{"output": "file", "filename": log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Run(&caddy.Config{
-		Admin:   &caddy.AdminConfig{Disabled: true},
-		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{WriterRaw: output}}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer caddy.Stop()
+	log := logFile(t)
 	cert := writeKey(t, filepath.Join(t.TempDir(), "auth.pem"), "auth", forAuthentication, -1, 1)
 	for _, of := range []time.Time{{}, noon.Add(-2 * time.Hour)} {
 		Host{}.report(&exchange.StatusError{Certificate: cert, ThisUpdate: of, GoodUntil: of.Add(time.Hour), Limit: time.Hour, At: noon, Err: errors.New("connection refused")})
@@ -47,4 +36,22 @@ func TestReportOfResponse(t *testing.T) {
 	if len(lines) != 2 || strings.Contains(lines[0], "response_of") || !strings.Contains(lines[1], `"response_of":`) {
 		t.Errorf("the log says %q", lines)
 	}
+}
+
+// logFile has Caddy log into a file until the test ends, and returns its name.
+func logFile(t *testing.T) string {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	output, err := json.Marshal(map[string]string{"output": "file", "filename": log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Run(&caddy.Config{
+		Admin:   &caddy.AdminConfig{Disabled: true},
+		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{WriterRaw: output}}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { caddy.Stop() })
+	return log
 }

@@ -4,7 +4,6 @@ package c14n
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -80,40 +79,6 @@ type parser struct {
 type opened struct {
 	*Element
 	mark, children, texts int
-}
-
-// blocks are where a tree lives: many small things are made at once.
-type blocks struct {
-	elements []Element
-	children []*Element
-	texts    []string
-	attrs    []Attr
-	declared []binding
-}
-
-// expectedOctets is how many octets of a document an element takes, about; maxBlock how many things are made at once.
-const (
-	expectedOctets = 96
-	maxBlock       = 256
-)
-
-// keep returns a copy of the items that lies in the block, or in a new one. It cannot grow into what comes after it.
-func keep[T any](block *[]T, items []T) []T {
-	if len(items) == 0 {
-		return nil
-	}
-	if cap(*block)-len(*block) < len(items) {
-		*block = make([]T, 0, max(len(items), min(2*cap(*block), maxBlock), 32))
-	}
-	start := len(*block)
-	*block = append(*block, items...)
-	return (*block)[start:len(*block):len(*block)]
-}
-
-// attribute is an attribute as written: its namespace is known only when all attributes of the element have been read.
-type attribute struct {
-	prefix, local, value string
-	at                   int
 }
 
 func (p *parser) fail(format string, args ...any) error {
@@ -591,80 +556,4 @@ func (p *parser) ncName() (string, error) {
 		return "", p.fail("no name where one must be")
 	}
 	return p.in[start:p.pos], nil
-}
-
-// decode replaces references and normalises line ends and, in attributes, white space.
-func (p *parser) decode(raw string, attribute bool) (string, error) {
-	if !attribute && strings.IndexByte(raw, '&') < 0 && strings.IndexByte(raw, '\r') < 0 {
-		return raw, nil
-	}
-	special := "&\r"
-	if attribute {
-		special = "&\r\n\t"
-	}
-	i := strings.IndexAny(raw, special)
-	if i < 0 {
-		return raw, nil
-	}
-	var b strings.Builder
-	b.Grow(len(raw))
-	for ; i >= 0; i = strings.IndexAny(raw, special) {
-		b.WriteString(raw[:i])
-		c := raw[i]
-		raw = raw[i+1:]
-		switch {
-		case c == '&':
-			semicolon := strings.IndexByte(raw, ';')
-			if semicolon < 0 {
-				return "", p.fail("a reference does not end")
-			}
-			r, ok := reference(raw[:semicolon])
-			if !ok {
-				return "", p.fail("reference to %.32q", raw[:semicolon])
-			}
-			b.WriteRune(r)
-			raw = raw[semicolon+1:]
-			continue
-		case c == '\r':
-			raw = strings.TrimPrefix(raw, "\n")
-		}
-		if attribute {
-			b.WriteByte(' ')
-		} else {
-			b.WriteByte('\n')
-		}
-	}
-	b.WriteString(raw)
-	return b.String(), nil
-}
-
-// lineEnds normalises line ends.
-func lineEnds(s string) string {
-	if strings.IndexByte(s, '\r') < 0 {
-		return s
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-}
-
-// reference returns the character for which a reference stands.
-func reference(name string) (rune, bool) {
-	switch name {
-	case "lt":
-		return '<', true
-	case "gt":
-		return '>', true
-	case "amp":
-		return '&', true
-	case "apos":
-		return '\'', true
-	case "quot":
-		return '"', true
-	}
-	digits, ok := strings.CutPrefix(name, "#")
-	base := 10
-	if hex, ok := strings.CutPrefix(digits, "x"); ok {
-		digits, base = hex, 16
-	}
-	n, err := strconv.ParseUint(digits, base, 31)
-	return rune(n), ok && err == nil && isChar(rune(n))
 }
