@@ -58,6 +58,18 @@ func (l *Local) provides(client ident.Client) bool {
 	return false
 }
 
+// longest returns how many octets a request may have at most, whatever it calls; 0 where nothing bounds them all.
+func (l *Local) longest() int64 {
+	most := int64(metaserviceLimit)
+	for _, service := range l.Services {
+		if service.Limit == 0 {
+			return 0
+		}
+		most = max(most, service.Limit)
+	}
+	return most
+}
+
 // groups answers whether a client is in a global group.
 type groups interface {
 	InGroup(code string, client ident.Client) bool

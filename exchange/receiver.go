@@ -87,6 +87,11 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	if x.action, err = x.checkHTTP(r); err != nil {
 		return wire.At(here, err)
 	}
+	if r.Header.Get("Expect") != "" {
+		if err = x.checkLength(); err != nil {
+			return wire.At(here, err)
+		}
+	}
 	defer func() {
 		if x.gated != nil {
 			x.gated.end()
@@ -160,6 +165,16 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 	x.akin, x.length = wire.IsFairway(r.Header), wire.LengthOf(r.Header, r.ContentLength)
 	x.version = r.Header.Get(wire.HeaderProxyVersion)
 	return wire.SOAPAction(r.Header, wire.HeaderOriginalSOAPAction)
+}
+
+// checkLength judges a request that its peer sends when it is told to go on (Expect: 100-continue), which the first read
+// of the body does. Only what is announced is known: it may be too long for every service, or for the spool. All other
+// requests are judged when it is known, too, whose they are.
+func (x *receiving) checkLength() error {
+	if most := x.server.Local.longest(); most > 0 && x.length > most {
+		return wire.Errorf("invalid_request", "the message is longer than the %d octets that any service here takes", most)
+	}
+	return x.server.Spool.Room(x.length)
 }
 
 // check judges a request by its header, before any attachment is read (message-and-transport 5.9 steps 2 and 5).

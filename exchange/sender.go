@@ -287,7 +287,10 @@ func answers(response *soap.Header, request []byte) error {
 	return nil
 }
 
-// checkHTTP looks at what comes before the message (message-and-transport 2.2 and 2.3).
+// checkHTTP looks at what comes before the message (message-and-transport 2.2 and 2.3). An information system that waits
+// for being told to go on (Expect: 100-continue) is told so by the first read of the body, so what is refused here is
+// refused without. How long a message may be, and whether there is room for it, is for the receiving security server to
+// say, whose service the body names: here nothing of requests is spooled but what evidence keeps of short parts.
 func checkHTTP(req *http.Request) (action, kind string, err error) {
 	if req.Method != http.MethodPost {
 		return "", "", wire.Errorf("invalid_http_method", "a SOAP message is sent by POST, not by %s", req.Method)

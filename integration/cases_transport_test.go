@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/trust/dev"
 )
 
 // TestFieldExpect: 100 comes where the body is going to be read, and never before or after a refusal (FR-64).
@@ -41,7 +45,7 @@ func TestFieldExpect(t *testing.T) {
 				}
 			}
 		}
-		for _, call := range f.taken() {
+		for _, call := range f.taken() { // FR-64g
 			if strings.Contains(strings.ToLower(call.head), "expect") {
 				t.Errorf("the service was sent %q", call.head)
 			}
@@ -78,10 +82,7 @@ func TestFieldExpect(t *testing.T) {
 			if got.continued || got.status != c.status || got.code() != c.code || !got.close {
 				t.Errorf("a 100 before it: %t; got %q, and %.500s", got.continued, got.head, got.body)
 			}
-			s.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // long enough for a 100 that nobody should send
-			if rest, err := io.ReadAll(s.in); len(rest) > 0 || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("behind the answer came %q, %v", rest, err)
-			}
+			s.silent()
 		})
 	}
 	t.Run("FR-64f HTTP/1.0", func(t *testing.T) {
@@ -90,6 +91,68 @@ func TestFieldExpect(t *testing.T) {
 			t.Errorf("got %q, and %.500s", got.head, got.body)
 		}
 	})
+}
+
+// TestFieldExpectPeer_FR64: a security server that waits for a 100 gets it only where what it declares may come (FR-64).
+func TestFieldExpectPeer_FR64(t *testing.T) {
+	config := strings.ReplaceAll(readExample(t), "\t\t\tallow DEV/GOV/1111/app\n", "\t\t\tallow DEV/GOV/1111/app\n\t\t\tlimit 2MiB\n")
+	e := freePorts(t, strings.Replace(config, "\t\tserver DEV/GOV/0000/ss2\n", "\t\tserver DEV/GOV/0000/ss2\n\t\tspool disk {\n\t\t\tquota 1MiB\n\t\t}\n", 1))
+	run(t, e.config)
+	t.Cleanup(func() { caddy.Stop() })
+	authority, err := dev.Open(t.Context(), caddy.DefaultStorage, "DEV", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := authority.AuthKey(t.Context(), ident.Server{Instance: "DEV", Class: "GOV", Member: "1111", Code: "ss1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		number, about string
+		length        int
+		code, says    string
+	}{
+		{"FR-64a", "a message that may come", 1 << 19, "", ""},
+		{"FR-64c", "a message that is too long for every service", 2<<20 + 1, "server.serverproxy.invalid_request", "2097152 octets"},
+		{"FR-64c", "a message that the spool has no room for", 2 << 20, "server.serverproxy.io_error", "1048576 octets"},
+	} {
+		t.Run(c.number+" "+c.about, func(t *testing.T) {
+			conn, err := tls.Dial("tcp", e.receive, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*key}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			s := &system{t, conn, bufio.NewReader(conn)}
+			s.conn.SetDeadline(time.Now().Add(time.Minute))
+			fmt.Fprintf(s.conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/mixed; boundary=b\r\nX-Hash-Algorithm: SHA-512\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", c.length)
+			if c.code == "" {
+				if line, err := s.in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+					t.Errorf("got %q, %v", line, err)
+				}
+				return
+			}
+			s.refusedUntold(c.code, c.says)
+		})
+	}
+}
+
+// refusedUntold reads a fault before which, and behind which, no 100 comes.
+func (s *system) refusedUntold(code, says string) {
+	s.t.Helper()
+	got := s.reads()
+	if got.continued || got.status != 200 || got.code() != code || !strings.Contains(got.body, says) || !got.close {
+		s.t.Errorf("a 100 before it: %t; got %q, and %.500s", got.continued, got.head, got.body)
+	}
+	s.silent()
+}
+
+// silent sees that nothing more comes, for long enough for a 100 that nobody should send.
+func (s *system) silent() {
+	s.t.Helper()
+	s.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if rest, err := io.ReadAll(s.in); len(rest) > 0 || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		s.t.Errorf("behind the answer came %q, %v", rest, err)
+	}
 }
 
 // TestFieldSOAPAction: the service sees the field in the spelling that old ones look for, with the value that was sent,

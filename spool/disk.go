@@ -41,21 +41,36 @@ type diskFile interface {
 func (d *disk) promise(n int64, large bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.floor > 0 {
-		free, _, err := d.free()
-		if err != nil {
-			return fmt.Errorf("spool: asking how much is free: %w", err)
-		}
-		floor := d.floor
-		if large {
-			floor += d.share
-		}
-		if n > free-d.promised-floor {
-			return fmt.Errorf("%w: the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
-				ErrFull, free, d.promised, floor, n)
-		}
+	if err := d.has(n, large); err != nil {
+		return err
 	}
 	d.promised += n
+	return nil
+}
+
+// room says whether n more octets could be promised.
+func (d *disk) room(n int64, large bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.has(n, large)
+}
+
+func (d *disk) has(n int64, large bool) error {
+	if d.floor == 0 {
+		return nil
+	}
+	free, _, err := d.free()
+	if err != nil {
+		return fmt.Errorf("spool: asking how much is free: %w", err)
+	}
+	floor := d.floor
+	if large {
+		floor += d.share
+	}
+	if n > free-d.promised-floor {
+		return fmt.Errorf("%w: the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
+			ErrFull, free, d.promised, floor, n)
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ package spool
 import (
 	"errors"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -100,6 +101,11 @@ func TestReserveOnASmallDisk(t *testing.T) {
 			for i := range 4 {
 				e := create(t, s)
 				entries = append(entries, e)
+				for range 2 { // asking takes nothing
+					if err := s.Room(4 << 30); (err == nil) != (i < 2) || err != nil && !errors.Is(err, ErrFull) {
+						t.Errorf("room for entry %d: %v", i, err)
+					}
+				}
 				err := e.Reserve(4 << 30)
 				if i < 2 && err != nil || i >= 2 && !errors.Is(err, ErrFull) {
 					t.Errorf("entry %d: %v", i, err)
@@ -231,6 +237,11 @@ func TestShareOfTheQuota(t *testing.T) {
 	}
 	if _, err := create(t, s).Write(make([]byte, 1<<20+1)); !errors.Is(err, ErrFull) {
 		t.Errorf("a large entry takes of the share of the small ones: %v", err)
+	}
+	for n, want := range map[int64]error{-1: nil, 1 << 20: nil, 1<<20 + 1: ErrFull, quota: ErrFull, math.MaxInt64: ErrFull} {
+		if err := s.Room(n); !errors.Is(err, want) {
+			t.Errorf("room for %d octets: %v", n, err)
+		}
 	}
 	for range 2 {
 		if _, err := create(t, s).Write(make([]byte, 1<<20)); err != nil {

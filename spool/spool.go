@@ -27,6 +27,9 @@ var ErrFull = errors.New("spool: full")
 type Store interface {
 	// Create returns a new, empty entry. ctx bounds the creation only.
 	Create(ctx context.Context) (Entry, error)
+	// Room says whether an entry of n octets would find room now: if not, it returns an error that wraps ErrFull. It
+	// takes none, so that whoever only announces what will come keeps nobody else out.
+	Room(n int64) error
 	// Size returns the octets held by all entries now, those in memory included.
 	Size() int64
 	// Close removes what is left. Entries must not be used afterwards; they answer with an error that wraps

@@ -67,6 +67,17 @@ func (s *store) Close() error {
 	return errors.Join(errs...)
 }
 
+func (s *store) Room(n int64) error {
+	large := n > small
+	if n > s.limit(large)-s.used.Load() {
+		return s.missing(n)
+	}
+	if n <= s.memory {
+		return nil
+	}
+	return s.disk.room(n, large)
+}
+
 // forget takes back what a removed entry had of the quota.
 func (s *store) forget(e *entry) {
 	s.mu.Lock()
@@ -76,16 +87,24 @@ func (s *store) forget(e *entry) {
 	s.used.give(e.taken)
 }
 
-// take takes n octets of the quota for an entry, or none. A large one leaves the share of the small ones.
+// take takes n octets of the quota for an entry, or none.
 func (s *store) take(n int64, large bool) error {
-	limit := s.quota
-	if large {
-		limit -= s.share
-	}
-	if !s.used.take(n, limit) {
-		return fmt.Errorf("%w: %d of %d octets are in use and %d more are needed", ErrFull, s.used.Load(), s.quota, n)
+	if !s.used.take(n, s.limit(large)) {
+		return s.missing(n)
 	}
 	return nil
+}
+
+// limit returns what an entry may use of the quota. A large one leaves the share of the small ones.
+func (s *store) limit(large bool) int64 {
+	if large {
+		return s.quota - s.share
+	}
+	return s.quota
+}
+
+func (s *store) missing(n int64) error {
+	return fmt.Errorf("%w: %d of %d octets are in use and %d more are needed", ErrFull, s.used.Load(), s.quota, n)
 }
 
 // account counts octets that are shared by many.
