@@ -333,7 +333,7 @@ func TestFilesAreKept(t *testing.T) {
 			w.Header().Set("X-Road-Attachments", "keep")
 			w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 			w.Write(answer[:len(answer)-1])
-		}, "server.clientproxy.service_failed.invalid_soap", true}, // the envelope was on its way
+		}, "server.serverproxy.service_failed.io_error", true}, // the envelope was on its way
 		{"broken off", func(w http.ResponseWriter, _ []byte) { hangUp(w) }, "server.serverproxy.service_failed.io_error", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

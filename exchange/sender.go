@@ -73,6 +73,10 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 		s.Server.listClients(w, r)
 		return
 	}
+	if isREST(r) {
+		refuseREST(w, r)
+		return
+	}
 	line := newLine(w, r)
 	x, r := s.begin(r)
 	defer x.transfer.end()

@@ -13,14 +13,19 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/multipart"
 )
 
@@ -216,6 +221,77 @@ func TestFieldLargeEnvelope_FR28_FR79(t *testing.T) {
 			}
 			t.Logf("the heap grew by %d MiB", grown>>20)
 		})
+	}
+}
+
+// TestFieldBorders_FR71: attachments whose sizes, or whose sum, lie where counters of 31 and 32 bits end, or some of a
+// megabyte, come whole, and evidence names their sizes (FR-71).
+func TestFieldBorders_FR71(t *testing.T) {
+	border := int64(1 << 20)
+	messages := [][]int64{{border - 1}, {border}, {border + 1}, {border, 1, border}}
+	if large() {
+		messages = [][]int64{{1<<31 - 1}, {1 << 31}, {1<<31 + 1}, {1<<32 - 1}, {1 << 32}, {1<<32 + 1}, {1 << 31, 1, 1 << 31}}
+	}
+	f := newField(t)
+	for _, sizes := range messages {
+		t.Run(fmt.Sprint("FR-71 attachments of ", sizes), func(t *testing.T) {
+			id := f.id()
+			bodies := []io.Reader{strings.NewReader("--b\r\n" + strings.Replace(rootPart, env, request(id), 1))}
+			for _, size := range sizes {
+				bodies = append(bodies, strings.NewReader("\r\n--b\r\n"+filePart), io.LimitReader(&repeated{octets: []byte("some text, again and again, ")}, size))
+			}
+			body := io.MultiReader(append(bodies, strings.NewReader("\r\n--b--\r\n"))...)
+			arrived := make(chan error, 1)
+			f.streams(func(octets io.Reader, conn net.Conn) error {
+				err := sized(octets, sizes)
+				arrived <- err
+				_, failed := io.WriteString(conn, httpAnswer("200 OK", "text/xml", response(request(id))))
+				return errors.Join(err, failed)
+			})
+			answer := f.streamed(t, related1, body)
+			if octets, err := io.ReadAll(answer.Body); err != nil || string(octets) != hashed(response(request(id)), request(id)) {
+				t.Fatalf("got %.1000s, %v", octets, err)
+			}
+			if err := <-arrived; err != nil {
+				t.Error(err)
+			}
+			for _, name := range []string{"ss1", "ss2"} {
+				var kept []int64
+				store, err := evidence.OpenRead(filepath.Join(caddy.AppDataDir(), "xroad", name, "evidence"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for record, err := range store.Find(t.Context(), evidence.Query{MessageID: id}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, p := range record.Parts[1:] {
+						kept = append(kept, p.Size)
+					}
+				}
+				store.Close()
+				if !slices.Equal(kept, sizes) {
+					t.Errorf("%s keeps attachments of %d octets", name, kept)
+				}
+			}
+		})
+	}
+}
+
+// sized reads a body that has attachments of those sizes.
+func sized(body io.Reader, sizes []int64) error {
+	r := multipart.NewReader(body, "b", multipart.Limits{})
+	for i := -1; ; i++ {
+		part, err := r.Next()
+		if err == io.EOF && i == len(sizes) {
+			return nil
+		}
+		if err != nil || i == len(sizes) {
+			return fmt.Errorf("part %d: %w", i+1, err)
+		}
+		if n, err := io.Copy(io.Discard, part); err != nil || i >= 0 && n != sizes[i] {
+			return fmt.Errorf("attachment %d has %d octets: %w", i+1, n, err)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 // field is both security servers of the example before a service that is in the test's hands.
 type field struct {
 	*octetService
+	example
 	address string // for information systems
 
 	mu      sync.Mutex
@@ -50,7 +51,7 @@ func newField(t *testing.T) *field {
 	config := strings.ReplaceAll(readExample(t), "to http://127.0.0.1:9000", "to http://"+f.octetService.address())
 	config = strings.ReplaceAll(config, "reverse_proxy 127.0.0.1:9000", "reverse_proxy "+f.octetService.address())
 	e := freePorts(t, config)
-	f.address = strings.TrimSuffix(strings.TrimPrefix(e.send, "http://"), "/")
+	f.example, f.address = e, strings.TrimSuffix(strings.TrimPrefix(e.send, "http://"), "/")
 	run(t, e.config)
 	t.Cleanup(func() {
 		clean(t)
@@ -501,11 +502,15 @@ func difference(got, want string) string {
 
 // endless sends a request in chunks: the body, and then octets until nobody takes any more.
 func (s *system) endless(body string, header ...string) {
+	s.filled(body, octetsOf(64<<10, 9), header...)
+}
+
+// filled is endless with what is sent again and again.
+func (s *system) filled(body, filling string, header ...string) {
 	go func() {
 		if _, err := io.WriteString(s.conn, strings.TrimSuffix(chunked(body, nil, header...), "0\r\n\r\n")); err != nil {
 			return
 		}
-		filling := octetsOf(64<<10, 9)
 		for {
 			if _, err := fmt.Fprintf(s.conn, "%x\r\n%s\r\n", len(filling), filling); err != nil {
 				return

@@ -45,7 +45,13 @@ func TestFieldExpect(t *testing.T) {
 				}
 			}
 		}
-		for _, call := range f.taken() { // FR-64g
+	})
+	t.Run("FR-64g the service is not asked to wait", func(t *testing.T) {
+		calls := f.taken()
+		if len(calls) != 4 {
+			t.Errorf("%d calls", len(calls))
+		}
+		for _, call := range calls {
 			if strings.Contains(strings.ToLower(call.head), "expect") {
 				t.Errorf("the service was sent %q", call.head)
 			}
@@ -99,14 +105,6 @@ func TestFieldExpectPeer_FR64(t *testing.T) {
 	e := freePorts(t, strings.Replace(config, "\t\tserver DEV/GOV/0000/ss2\n", "\t\tserver DEV/GOV/0000/ss2\n\t\tspool disk {\n\t\t\tquota 1MiB\n\t\t}\n", 1))
 	run(t, e.config)
 	t.Cleanup(func() { caddy.Stop() })
-	authority, err := dev.Open(t.Context(), caddy.DefaultStorage, "DEV", time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := authority.AuthKey(t.Context(), ident.Server{Instance: "DEV", Class: "GOV", Member: "1111", Code: "ss1"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		number, about string
 		length        int
@@ -117,13 +115,7 @@ func TestFieldExpectPeer_FR64(t *testing.T) {
 		{"FR-64c", "a message that the spool has no room for", 2 << 20, "server.serverproxy.io_error", "1048576 octets"},
 	} {
 		t.Run(c.number+" "+c.about, func(t *testing.T) {
-			conn, err := tls.Dial("tcp", e.receive, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*key}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			s := &system{t, conn, bufio.NewReader(conn)}
-			s.conn.SetDeadline(time.Now().Add(time.Minute))
+			s := e.peer(t)
 			fmt.Fprintf(s.conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/mixed; boundary=b\r\nX-Hash-Algorithm: SHA-512\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", c.length)
 			if c.code == "" {
 				if line, err := s.in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
@@ -134,6 +126,26 @@ func TestFieldExpectPeer_FR64(t *testing.T) {
 			s.refusedUntold(c.code, c.says)
 		})
 	}
+}
+
+// peer comes to the receiving security server as the sending one.
+func (e example) peer(t *testing.T) *system {
+	t.Helper()
+	authority, err := dev.Open(t.Context(), caddy.DefaultStorage, "DEV", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := authority.AuthKey(t.Context(), ident.Server{Instance: "DEV", Class: "GOV", Member: "1111", Code: "ss1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", e.receive, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	return &system{t, conn, bufio.NewReader(conn)}
 }
 
 // refusedUntold reads a fault before which, and behind which, no 100 comes.

@@ -107,6 +107,9 @@ func (d *Decoder) decode(ctx context.Context, in Incoming, check func(*Message) 
 		}
 		if err == nil {
 			err = s.part(part)
+			if err != nil && s.broken(part) {
+				err = s.reason(reader, err)
+			}
 		}
 		if errors.Is(err, multipart.ErrTruncated) {
 			m.Signature = nil
@@ -252,6 +255,29 @@ func (s *slots) soap(part *multipart.Part) error {
 	}
 	s.m.RequestHash = named.sum()
 	return nil
+}
+
+// broken reports whether a response's envelope that is not good ends where it stopped being good: the receiving security
+// server passes on what it gets until it finds out what is wrong, ends there, and sends a fault in place of the signature.
+func (s *slots) broken(part *multipart.Part) bool {
+	if s.Place != AtSender || s.at != slotAttachments {
+		return false
+	}
+	n, err := part.Read(make([]byte, 1))
+	return n == 0 && err == io.EOF
+}
+
+// reason reads the fault that follows such an envelope. Without one, err is what is wrong.
+func (s *slots) reason(reader *multipart.Reader, err error) error {
+	part, bad := reader.Next()
+	if bad != nil {
+		return err
+	}
+	if ct, bad := multipart.ParseContentType(part.Header.Get("Content-Type")); bad != nil || ct.Type != "text/xml" {
+		return err
+	}
+	s.at = slotEnd
+	return s.lateFault(part)
 }
 
 // envelope opens the SOAP part. The Content-Type of a bare request says UTF-8 on its way, whatever the envelope is in

@@ -192,6 +192,50 @@ func TestDecoderRefuses(t *testing.T) {
 
 const faultDocument = `<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body><s:Fault><faultcode>x</faultcode><faultstring>y</faultstring></s:Fault></s:Body></s:Envelope>`
 
+// TestFaultBehindBrokenEnvelope: whoever passed the beginning of an envelope on says why it has no end. Anything else behind
+// it, or more of it, is none of a security server's doing.
+func TestFaultBehindBrokenEnvelope(t *testing.T) {
+	part := func(contentType, content string) string {
+		return "--T\r\nContent-Type: " + contentType + "\r\n\r\n" + content + "\r\n"
+	}
+	half := envelope[:strings.Index(envelope, "</s:Body>")]
+	fault, end := part("text/xml", faultDocument), "--T--\r\n"
+	const failed = "server.clientproxy.service_failed."
+	for _, tt := range []struct{ name, body, fault, code string }{
+		{"a fault", part("text/xml", half) + fault + end, "x", ""},
+		{"a fault behind next to nothing", part("text/xml", "<") + fault + end, "x", ""},
+		{"a fault behind an envelope that is bad before its end", part("text/xml", half+"<a b='' b=''>"+strings.Repeat("x", 1<<20)) + fault + end, "", failed + "invalid_soap"},
+		{"a signature", part("text/xml", half) + part("signature/bdoc-1.0/ts", "<s/>") + end, "", failed + "invalid_soap"},
+		{"attachments", part("text/xml", half) + part("multipart/mixed; boundary=A", "\r\n--A--\r\n") + fault + end, "", failed + "invalid_soap"},
+		{"a part without a type", part("text/xml", half) + "--T\r\n\r\n" + faultDocument + "\r\n" + end, "", failed + "invalid_soap"},
+		{"nothing", part("text/xml", half) + end, "", failed + "invalid_soap"},
+		{"an envelope", part("text/xml", half) + part("text/xml", envelope) + end, "", failed + "invalid_message"},
+		{"more behind the fault", part("text/xml", half) + fault + fault + end, "", failed + "invalid_message"},
+		{"the end of the connection", part("text/xml", half), "", "server.clientproxy.missing_soap"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := spool.NewMemory(4 << 20)
+			d := Decoder{Place: AtSender, Digest: crypto.SHA512, Spool: store}
+			m, err := d.Decode(t.Context(), Incoming{ContentType: "multipart/mixed; boundary=T", Original: original, Body: strings.NewReader(tt.body)}, func(*Message) error { return nil })
+			if err == nil {
+				if m.FaultCode != tt.fault || tt.code != "" {
+					t.Errorf("fault %q, want %q", m.FaultCode, tt.fault)
+				}
+				var got bytes.Buffer
+				if _, err := m.WritePackage(&got); err != nil || got.String() != faultDocument {
+					t.Errorf("got %q, %v", &got, err)
+				}
+				m.Discard()
+			} else if got := Code(err); got != tt.code {
+				t.Errorf("got %s (%v), want %s", got, err, tt.code)
+			}
+			if n := store.Size(); n != 0 {
+				t.Errorf("%d octets are left", n)
+			}
+		})
+	}
+}
+
 // TestLateFault ends a message with a fault at each stage: it wins over everything received before.
 func TestLateFault(t *testing.T) {
 	for _, parts := range []int{0, 1, 3} {
