@@ -36,11 +36,13 @@ import (
 //		peer ID|* {
 //			signature    direct|chain
 //			direct_limit SIZE
+//			timeout      DURATION
 //			rate         SIZE
 //		}
 //		client ID {
 //			caller certificate FILE…|tls|any
 //			delivery strict|gated
+//			keepalive DURATION
 //		}
 //		localgroup CODE {
 //			ID…
@@ -112,6 +114,7 @@ func (p *Peer) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, words{
 		"signature":    argument(&p.Signature),
 		"direct_limit": func(d *caddyfile.Dispenser) error { return parseSize(d, &p.DirectLimit) },
+		"timeout":      func(d *caddyfile.Dispenser) error { return parseDuration(d, &p.Timeout) },
 		"rate":         func(d *caddyfile.Dispenser) error { return parseSize(d, &p.Rate) },
 	}, nil)
 }
@@ -125,7 +128,8 @@ func (c *Client) parse(d *caddyfile.Dispenser) error {
 			c.Certificates = d.RemainingArgs()
 			return nil
 		},
-		"delivery": argument(&c.Delivery),
+		"delivery":  argument(&c.Delivery),
+		"keepalive": func(d *caddyfile.Dispenser) error { return parseDuration(d, &c.KeepAlive) },
 	}, nil)
 }
 

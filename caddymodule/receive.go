@@ -59,7 +59,8 @@ func (v *Receive) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	defer u.release()
 	called := &service{next: next, peer: r}
-	(&exchange.Receiver{Server: u.SecurityServer}).Serve(w, observed(r, &called.err), called)
+	w, r = named(w, observed(r, &called.err), "the other security server")
+	(&exchange.Receiver{Server: u.SecurityServer}).Serve(w, r, called)
 	return nil
 }
 

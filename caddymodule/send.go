@@ -58,7 +58,7 @@ func (s *Send) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Han
 		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}
 	defer u.release()
-	(&exchange.Sender{Server: u.SecurityServer}).Serve(w, observed(r, nil))
+	(&exchange.Sender{Server: u.SecurityServer}).Serve(named(w, observed(r, nil), "the information system"))
 	return nil
 }
 

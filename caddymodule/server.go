@@ -92,6 +92,10 @@ type Peer struct {
 	// The longest attachment that is signed in the direct form, in octets. Default: 10 MiB.
 	DirectLimit int64 `json:"direct_limit,omitempty"`
 
+	// How long the peer may be silent when we wait for it: take nothing of a request, or send nothing of the answer. Its
+	// service may need that long. Default: no limit.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
 	// Octets per second. Not available in this version. Default: no limit.
 	Rate int64 `json:"rate,omitempty"`
 }
@@ -108,6 +112,10 @@ type Client struct {
 	// When information systems get their answers: `strict`, verified as a whole, or `gated`, as they arrive but for their
 	// end. Default: `strict`.
 	Delivery string `json:"delivery,omitempty"`
+
+	// The time between interim answers (status 102) to an information system that waits for its answer, for those that
+	// give up, or are cut off, after a while. Old SOAP clients may not understand them. Default: none.
+	KeepAlive caddy.Duration `json:"keepalive,omitempty"`
 }
 
 // Service is a service that this security server provides.

@@ -4,6 +4,8 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -43,7 +45,11 @@ func newTransport(ctx caddy.Context) (*http.Transport, error) {
 	t.Proxy = nil
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dial(valueless{ctx}, network, address)
+		conn, err := dial(valueless{ctx}, network, address)
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Timeout() {
+			err = fmt.Errorf("%w: no connection within %s (this limit is fixed)", err, dialTimeout)
+		}
+		return conn, err
 	}
 	return t, nil
 }

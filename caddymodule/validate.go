@@ -112,7 +112,7 @@ func (s *Server) peers() (map[ident.Server]exchange.PeerRule, error) {
 }
 
 func (p Peer) rule() (exchange.PeerRule, error) {
-	rule := exchange.PeerRule{DirectLimit: p.DirectLimit}
+	rule := exchange.PeerRule{DirectLimit: p.DirectLimit, Timeout: time.Duration(p.Timeout)}
 	switch form := crypto.Direct; p.Signature {
 	case "":
 	case crypto.Chain.String():
@@ -125,6 +125,9 @@ func (p Peer) rule() (exchange.PeerRule, error) {
 	}
 	if p.DirectLimit < 0 {
 		return rule, errors.New("direct_limit is negative")
+	}
+	if p.Timeout < 0 {
+		return rule, errors.New("timeout is negative")
 	}
 	if p.Rate != 0 {
 		return rule, fmt.Errorf("rate is %w: leave it out", errNotAvailable)
@@ -150,6 +153,9 @@ func (s *Server) clients() (map[ident.Client]exchange.Caller, error) {
 }
 
 func (s *Server) caller(c Client) (caller exchange.Caller, err error) {
+	if caller.KeepAlive = time.Duration(c.KeepAlive); c.KeepAlive < 0 {
+		return caller, errors.New("keepalive is negative")
+	}
 	switch c.Delivery {
 	case "", "strict":
 	case "gated":

@@ -80,6 +80,7 @@ type Local struct {
 // Caller says how an information system must come to speak for a client. The zero value is loopback only.
 type Caller struct {
 	Delivery     Delivery            // of answers
+	KeepAlive    time.Duration       // between interim answers (102) while it waits; 0 is none
 	Any          bool                // over plain HTTP from anywhere (NOSSL)
 	TLS          bool                // over HTTPS from anywhere (SSLNOAUTH)
 	Certificates []*x509.Certificate // over HTTPS with one of these, compared octet for octet (SSLAUTH)
@@ -113,6 +114,16 @@ type Subject struct {
 type PeerRule struct {
 	Form        *crypto.Form // nil: as the message asks (architecture, decision 1)
 	DirectLimit int64        // longest attachment of the direct form; 0 is DefaultDirectLimit
+	// Timeout is how long the peer may be silent when we wait for it; 0 is no limit, for its service may take its time.
+	Timeout time.Duration
+}
+
+// ruleFor returns what is special about messages to a peer.
+func (l *Local) ruleFor(peer ident.Server) PeerRule {
+	if rule, ok := l.Peers[peer]; ok {
+		return rule
+	}
+	return l.Peers[ident.Server{}]
 }
 
 // DefaultDirectLimit is the longest attachment that an X-Road peer logs by default (signature-and-evidence 2).

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-fairway/fairway/wire"
@@ -36,7 +35,7 @@ type outgoing struct {
 
 // post calls the service with what is made of the request m and wraps its answer.
 func (x *receiving) post(ctx context.Context, m *wire.Message, o outgoing) error {
-	ctx, silence := watchSilence(ctx, x.service)
+	ctx, silence := watchService(ctx, x.service)
 	defer silence.stop()
 	open := func() (io.ReadCloser, error) {
 		octets, err := o.open()
@@ -79,109 +78,13 @@ func (x *receiving) calling(err error, silence *silence) error {
 func (x *receiving) passOn(ctx context.Context, response *http.Response, silence *silence, m *wire.Message) error {
 	defer response.Body.Close()
 	silence.answered()
-	err := x.respond(ctx, answer{response.StatusCode, response.Header, &listening{Reader: &counted{response.Body, &x.transfer.answer}, silence: silence}}, m)
+	err := x.respond(ctx, answer{response.StatusCode, response.Header, silence.listen(&counted{response.Body, &x.transfer.answer})}, m)
 	return silence.explain(err)
 }
 
 // serviceHeader is all that the protocol keeps of a request's header. SOAPAction is spelt as old services look for it.
 func serviceHeader(m *wire.Message, action string) http.Header {
 	return http.Header{"Content-Type": {m.ContentType()}, "SOAPAction": {action}, "User-Agent": {""}}
-}
-
-// silence ends a call whose service has neither taken nor sent an octet for its timeout. Until it answers, the clock
-// starts anew when it has taken some, which is looked at silenceLooks times within the timeout; afterwards it runs while
-// we wait for its octets, not while our peer takes its time with them.
-type silence struct {
-	limit  time.Duration
-	timer  *time.Timer
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	reason error
-	heard  atomic.Bool
-	body   atomic.Pointer[io.ReadSeekCloser] // of the request; its position tells what the service has taken
-
-	position int64 // of the body at the last look; what follows is the timer's own
-	idle     int   // looks since it last moved
-}
-
-const silenceLooks = 10
-
-func watchSilence(ctx context.Context, s *Service) (context.Context, *silence) {
-	limit := s.Timeout
-	if limit == 0 {
-		limit = DefaultTimeout
-	}
-	w := &silence{limit: limit}
-	w.reason = wire.Errorf("io_error", "service %s was silent for %s (setting: timeout of the service)", s.ID, limit)
-	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(limit/silenceLooks, w.look)
-	return w.ctx, w
-}
-
-// look is called by the timer.
-func (w *silence) look() {
-	if w.heard.Load() {
-		return
-	}
-	w.idle++
-	if body := w.body.Load(); body != nil {
-		// A position that cannot be told is that of a closed body: all is taken, or the call is over.
-		if at, err := (*body).Seek(0, io.SeekCurrent); err == nil && at != w.position {
-			w.position, w.idle = at, 0
-		}
-	}
-	if w.idle == silenceLooks {
-		w.cancel(w.reason)
-		return
-	}
-	w.timer.Reset(w.limit / silenceLooks)
-}
-
-// taken tells how much of a body of that size the service has taken.
-func (w *silence) taken(size int64) func() int64 {
-	return func() int64 {
-		if body := w.body.Load(); body != nil {
-			if at, err := (*body).Seek(0, io.SeekCurrent); err == nil {
-				return min(at, size) // a part lies behind others
-			}
-		}
-		return size
-	}
-}
-
-func (w *silence) answered() {
-	w.heard.Store(true)
-	w.timer.Stop()
-}
-
-func (w *silence) stop() {
-	w.answered()
-	w.cancel(nil)
-}
-
-// explain replaces the transport's words for a call that silence has ended.
-func (w *silence) explain(err error) error {
-	if err != nil && context.Cause(w.ctx) == w.reason {
-		return wire.At(wire.AtReceiver.NextHop(), w.reason)
-	}
-	return err
-}
-
-// listening is an answer that is waited for bit by bit.
-type listening struct {
-	io.Reader
-	silence *silence
-	timer   *time.Timer
-}
-
-func (l *listening) Read(p []byte) (int, error) {
-	if w := l.silence; l.timer == nil {
-		l.timer = time.AfterFunc(w.limit, func() { w.cancel(w.reason) })
-	} else {
-		l.timer.Reset(w.limit)
-	}
-	defer l.timer.Stop()
-	return l.Reader.Read(p)
 }
 
 // serviceIdle is how long a connection to a service is kept without use: less than the five seconds after which many

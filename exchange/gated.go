@@ -72,7 +72,7 @@ func (x *receiving) callGated(m *wire.Message, t *tail) *gated {
 	// Where the peer hangs up, settle ends the call: it has to be torn down, not closed.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.ctx))
 	g.cancel = cancel
-	ctx, g.silence = watchSilence(ctx, x.service)
+	ctx, g.silence = watchService(ctx, x.service)
 	var body io.ReadSeekCloser = g
 	g.silence.body.Store(&body)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,21 +25,66 @@ type line struct {
 	w          http.ResponseWriter
 	body       *tracked
 	controller *http.ResponseController
+	interim    bool // whoever waits knows of interim answers
+
+	mu       sync.Mutex // guards what follows
+	answered bool       // the header is being made
+	still    *time.Timer
 }
 
 // newLine makes the connection of w full duplex, where it can be, and follows the reading of r's body.
 func newLine(w http.ResponseWriter, r *http.Request) *line {
-	l := &line{w: w, body: &tracked{ReadCloser: r.Body}, controller: http.NewResponseController(w)}
+	l := &line{w: w, body: &tracked{ReadCloser: r.Body}, controller: http.NewResponseController(w), interim: r.ProtoAtLeast(1, 1)}
 	l.body.eof.Store(r.ContentLength == 0)
 	r.Body = l.body
 	l.controller.EnableFullDuplex() // HTTP/2 is full duplex anyway and says that it is not supported
 	return l
 }
 
+// stillHere is the time between the interim answers to a peer of our kind. Only tests change it.
+var stillHere = 20 * time.Second
+
+// keepAlive sends interim answers (102) to whoever waits, as long as the request has been read and the header of the
+// answer has not been asked for. They keep what stands between, and his own limits of time, from ending the exchange.
+func (l *line) keepAlive(every time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if every <= 0 || !l.interim || l.answered || l.still != nil {
+		return
+	}
+	l.still = time.AfterFunc(every, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.answered {
+			return
+		}
+		if l.body.ended() {
+			l.w.WriteHeader(http.StatusProcessing)
+		}
+		l.still.Reset(every)
+	})
+}
+
+// quiet ends the interim answers.
+func (l *line) quiet() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = true
+	if l.still != nil {
+		l.still.Stop()
+	}
+}
+
+// header returns the header of the answer, which is about to be made.
+func (l *line) header() http.Header {
+	l.quiet()
+	return l.w.Header()
+}
+
 // answer writes the header of the answer. While the request has not been read to its end it is the connection's last.
 func (l *line) answer(status int) {
-	if !l.body.ended() && l.w.Header().Get("Connection") == "" {
-		l.w.Header().Set("Connection", "close")
+	if h := l.header(); !l.body.ended() && h.Get("Connection") == "" {
+		h.Set("Connection", "close")
 	}
 	l.w.WriteHeader(status)
 }

@@ -27,6 +27,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	ctx, t := v.Server.begin(r.Context(), x.outcome.Role, x.outcome.RequestID, x.line.body, wire.LengthOf(r.Header, r.ContentLength))
 	x.transfer, r = t, r.WithContext(ctx)
 	defer t.end()
+	defer x.line.quiet()
 	release := x.line.watch(ctx, t)
 	w.Header().Set(wire.HeaderFairway, wire.FairwayDigest.String())
 	err := x.exchange(r, next)
@@ -51,7 +52,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 
 // refuse answers with a bare fault.
 func (x *receiving) refuse(fault []byte) {
-	h := x.line.w.Header()
+	h := x.line.header()
 	h.Set("Content-Type", wire.FaultContentType)
 	h.Set("Content-Length", strconv.Itoa(len(fault)))
 	x.line.answer(http.StatusOK)
@@ -164,6 +165,9 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 	}
 	x.akin, x.length = wire.IsFairway(r.Header), wire.LengthOf(r.Header, r.ContentLength)
 	x.version = r.Header.Get(wire.HeaderProxyVersion)
+	if x.akin { // X-Road peers never see interim answers
+		x.line.keepAlive(stillHere)
+	}
 	return wire.SOAPAction(r.Header, wire.HeaderOriginalSOAPAction)
 }
 

@@ -39,9 +39,9 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 	if err != nil {
 		return wire.At(next, err)
 	}
-	h := x.line.w.Header()
+	h := x.line.header()
 	digest := digestFor(x.akin)
-	x.encoder = wire.NewEncoder(x.line.w, digest)
+	x.encoder = wire.NewEncoder(toPeer{x.line.w}, digest)
 	h.Set("Content-Type", x.encoder.ContentType())
 	h.Set(wire.HeaderHashAlgorithm, digest.String())
 	h.Set(wire.HeaderOriginalContentType, kind)
@@ -69,4 +69,15 @@ func (x *receiving) passFault(original *wire.Original) error {
 		return wire.At(wire.AtReceiver.NextHop(), err)
 	}
 	return x.encoder.Close()
+}
+
+// toPeer says of errors in writing an answer that they are not the service's.
+type toPeer struct{ w io.Writer }
+
+func (p toPeer) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	if err != nil {
+		err = wire.At(wire.AtReceiver, fmt.Errorf("answering the other security server: %w", err))
+	}
+	return n, err
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -79,15 +80,18 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	line := newLine(w, r)
 	x, r := s.begin(r)
+	x.line = line
 	defer x.transfer.end()
+	defer line.quiet()
 	release := line.watch(r.Context(), x.transfer)
 	response := x.roundTrip(r)
 	defer response.Body.Close()
+	h := line.header()
 	for name, values := range response.Header {
-		w.Header()[name] = values
+		h[name] = values
 	}
 	if response.ContentLength >= 0 {
-		w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
+		h.Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
 	}
 	line.answer(response.StatusCode)
 	var err error
@@ -101,6 +105,7 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 		<-x.upload.done // it may still have been reading r's body
 	}
 	if err != nil {
+		s.Server.tell(fmt.Errorf("exchange %s: the answer was not taken to its end: %w", x.outcome.RequestID, err))
 		line.breakOff() // what was promised cannot be kept
 	}
 }
@@ -111,6 +116,7 @@ type sending struct {
 	outcome  Outcome
 	transfer *transfer
 	upload   *upload
+	line     *line // nil: the information system is not ours to answer
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Send").
@@ -136,6 +142,9 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	if err := s.Local.authenticate(header.Client, req.RemoteAddr, req.TLS); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
+	if x.line != nil {
+		x.line.keepAlive(s.Local.Clients[header.Client].KeepAlive)
+	}
 	if err := x.prepare(ctx, original); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
@@ -152,6 +161,8 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		x.upload.header.Set(wire.HeaderLength, strconv.FormatInt(req.ContentLength, 10))
 	}
 	x.transfer.enter(connecting)
+	ctx, silence := watchPeer(ctx)
+	x.upload.silence = silence
 	response, server, err := s.Peers.Post(ctx, peer.Request{
 		Provider: header.Service.Client,
 		Server:   header.SecurityServer,
@@ -167,8 +178,11 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		if own := x.upload.failed(); own != nil {
 			err = own
 		}
+		err = silence.explain(err)
+		silence.stop()
 		return nil, wire.At(wire.AtSender, err)
 	}
+	silence.answered()
 	if s.Local.Clients[header.Client].Delivery == Gated && req.ProtoAtLeast(1, 1) {
 		return x.receiveGated(ctx, response, header)
 	}
@@ -192,6 +206,7 @@ func (x *sending) prepare(ctx context.Context, original *wire.Original) error {
 // receive reads the peer's answer, proves it and puts it into evidence. advance, if it is not nil, is called whenever more
 // of it is going to be read, once its header is known.
 func (x *sending) receive(ctx context.Context, response *http.Response, request *soap.Header, advance func(*wire.Message) error) (*http.Response, error) {
+	defer x.upload.silence.stop()
 	defer response.Body.Close()
 	s, next := x.server, wire.AtSender.NextHop()
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
@@ -207,7 +222,7 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	x.transfer.moves(receivingAnswer, response.ContentLength, x.transfer.answer.Load)
 	digest, unknown := wire.DigestOf(response.Header)
 	decoder := wire.Decoder{Place: wire.AtSender, Digest: digest, Spool: s.Spool}
-	body := &advancing{Reader: &counted{response.Body, &x.transfer.answer}, advance: advance}
+	body := &advancing{Reader: x.upload.silence.listen(&counted{response.Body, &x.transfer.answer}), advance: advance}
 	message, err := decoder.Decode(ctx, wire.Incoming{
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),
@@ -218,7 +233,7 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 		if own := x.upload.failed(); own != nil {
 			err = own
 		}
-		return nil, err
+		return nil, x.upload.silence.explain(err)
 	}
 	answer, err := x.accept(ctx, message, request)
 	if err != nil {

@@ -66,6 +66,13 @@ func (s *SecurityServer) ServeOCSP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// tell reports what went wrong where no answer can say it.
+func (s *SecurityServer) tell(err error) {
+	if s.Report != nil {
+		s.Report(err)
+	}
+}
+
 // members returns the members that sign here: those of our clients and of our services.
 func (l *Local) members() []ident.Client {
 	seen := make(map[ident.Client]bool)

@@ -61,10 +61,7 @@ func (s *SecurityServer) authChain() []*x509.Certificate {
 // form chooses the form of a signature (architecture, decision 1; signature-and-evidence 2): direct, so that every name
 // is inside SignedInfo, unless the peer could not read it or would try to log what is too long for it, as X-Road does.
 func (s *SecurityServer) form(w *wrapping, parts []wire.Part) crypto.Form {
-	rule, ok := s.Local.Peers[w.peer]
-	if !ok {
-		rule = s.Local.Peers[ident.Server{}]
-	}
+	rule := s.Local.ruleFor(w.peer)
 	limit := rule.DirectLimit
 	if limit == 0 {
 		limit = DefaultDirectLimit

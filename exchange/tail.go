@@ -111,6 +111,9 @@ func (t *tail) Read(p []byte) (int, error) {
 func (t *tail) Seek(int64, int) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.reason != nil {
+		return 0, t.reason
+	}
 	if t.waiting {
 		t.looks++
 	}

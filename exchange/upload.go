@@ -96,6 +96,7 @@ type upload struct {
 	ocsp     [][]byte // responses to our TLS certificates
 	out      peerWriter
 	encoder  *wire.Encoder
+	silence  *silence // of the peer
 	done     chan struct{}
 
 	mu   sync.Mutex   // guards what follows until done is closed
@@ -114,6 +115,7 @@ func newUpload(ctx context.Context, t *transfer, w wrapping, original *wire.Orig
 func (u *upload) goesTo(server ident.Server, akin bool) {
 	u.peer, u.record.Peer, u.akin = server, server.String(), akin
 	u.transfer.meets(server)
+	u.silence.meets(server, u.server.Local.ruleFor(server).Timeout)
 	digest := digestFor(akin)
 	u.encoder.Use(digest)
 	u.header.Set(wire.HeaderHashAlgorithm, digest.String())
@@ -129,7 +131,7 @@ func digestFor(akin bool) crypto.Digest {
 
 // WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
 func (u *upload) WriteTo(w io.Writer) (int64, error) {
-	u.out.w = w
+	u.out.w = u.silence.sending(w)
 	u.transfer.enter(uploading)
 	var wait func() error
 	err := u.server.caught(wire.AtSender, func() (err error) {
@@ -137,6 +139,7 @@ func (u *upload) WriteTo(w io.Writer) (int64, error) {
 		return err
 	})
 	u.transfer.enter(waitingForAnswer)
+	u.silence.await()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.wait = wait

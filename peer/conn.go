@@ -4,6 +4,7 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -33,6 +34,11 @@ type conn struct {
 	close  sync.Once
 }
 
+// stalledError is that of a write that the peer has not taken in time.
+type stalledError struct{ error }
+
+func (e stalledError) Unwrap() error { return e.error }
+
 func newConn(c net.Conn, idle time.Duration) *conn {
 	return &conn{Conn: c, idle: idle, closed: make(chan struct{})}
 }
@@ -49,7 +55,10 @@ func (c *conn) Write(b []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Write(b)
-	if err != nil && !c.fixed.Load() && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil && !c.fixed.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, stalledError{fmt.Errorf("it took nothing of what we send for %s (this limit is fixed): %w", c.idle, err)}
+	}
+	if err != nil && !c.fixed.Load() {
 		timer := time.NewTimer(lastWords)
 		defer timer.Stop()
 		select {

@@ -225,6 +225,7 @@ func (p *Pool) classify(err error, to trust.Endpoint) error {
 	err = fmt.Errorf("security server %s at %s: %w", to.Server, to.Address, err)
 	var (
 		op     *net.OpError
+		late   interface{ Timeout() bool }
 		record tls.RecordHeaderError
 		verify *tls.CertificateVerificationError
 	)
@@ -233,8 +234,10 @@ func (p *Pool) classify(err error, to trust.Endpoint) error {
 		return &Error{"ssl_authentication_failed", fmt.Errorf("%w; perhaps it does not take our certificate %s", err, ocsp.Name(p.config.Certificate().Leaf))}
 	case errors.As(err, &record), errors.As(err, &verify):
 		return &Error{"ssl_authentication_failed", err}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, new(stalledError)):
 		return &Error{"io_error", err}
+	case op == nil && errors.As(err, &late) && late.Timeout():
+		return &Error{"network_error", fmt.Errorf("%w: no TLS connection within %s (this limit is fixed)", err, connectTimeout)}
 	}
 	return &Error{"network_error", err}
 }
