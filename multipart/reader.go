@@ -31,6 +31,7 @@ type Reader struct {
 	total  *totals
 	parts  int // parts seen by this Reader
 	part   *Part
+	spare  []Part // memory for the next ones
 	block  []byte // header block being read
 	err    error  // first error, returned for ever; io.EOF after the closing delimiter
 
@@ -91,7 +92,7 @@ func (r *Reader) Next() (*Part, error) {
 	if r.total.parts++; r.total.parts > r.limits.Parts {
 		return nil, r.fail(&LimitError{"Parts", int64(r.limits.Parts)})
 	}
-	part := &Part{r: r}
+	part := r.newPart()
 	if part.Header, err = r.header(part.few[:0]); err != nil {
 		return nil, r.fail(err)
 	}
@@ -100,6 +101,17 @@ func (r *Reader) Next() (*Part, error) {
 	}
 	r.part = part
 	return part, nil
+}
+
+// newPart makes a Part, and with it as many again as there have been, up to 16.
+func (r *Reader) newPart() *Part {
+	if len(r.spare) == 0 {
+		r.spare = make([]Part, min(r.parts, 16))
+	}
+	p := &r.spare[0]
+	r.spare = r.spare[1:]
+	p.r = r
+	return p
 }
 
 // Trailing reads what follows the closing delimiter, up to limit octets and whatever one more read brings, and returns
@@ -288,6 +300,37 @@ func (r *Reader) delimiter() (last bool, err error) {
 
 // header reads a part's header block and appends its fields to h.
 func (r *Reader) header(h Header) (Header, error) {
+	if d, _ := r.src.ahead(1); len(d) > 0 {
+		if block, n := r.wholeBlock(d); n > 0 {
+			r.src.skip(n)
+			r.fresh = true
+			return parseHeader(h, block, r.limits.Headers)
+		}
+	}
+	return r.headerLines(h)
+}
+
+// wholeBlock returns the header block at the start of d, without its empty line, and its length with it: as nearly all are,
+// it is there as a whole, within the limit, and ends in an empty line. Otherwise n is 0.
+func (r *Reader) wholeBlock(d []byte) (block string, n int) {
+	d = d[:min(len(d), r.limits.HeaderBytes)]
+	for {
+		line := bytes.IndexByte(d[n:], '\n')
+		if line < 0 {
+			return "", 0
+		}
+		if line == 0 || line == 1 && d[n] == '\r' {
+			return string(d[:n]), n + line + 1
+		}
+		if is, sure := r.isDelimiter(d[n:]); is || !sure {
+			return "", 0
+		}
+		n += line + 1
+	}
+}
+
+// headerLines is header line by line.
+func (r *Reader) headerLines(h Header) (Header, error) {
 	r.block = r.block[:0]
 	var d []byte // what is ahead, as far as it has been looked at
 	for {
