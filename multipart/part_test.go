@@ -185,7 +185,7 @@ func TestWriteToPassesTheBuffer(t *testing.T) {
 	if n, err := inner.WriteTo(own); n != int64(len(content)) || err != nil {
 		t.Fatal(n, err)
 	}
-	if own.copied > 0 || own.writes < len(content)/largeBuffer {
+	if own.copied > 0 || own.writes < len(content)/bulkBuffer {
 		t.Errorf("%d of %d writes did not come from the buffer", own.copied, own.writes)
 	}
 }

@@ -47,7 +47,7 @@ type Reader struct {
 type totals struct{ parts, fields int }
 
 // NewReader reads a body with that boundary from r. The Reader owns r until Next has returned an error.
-// It reads ahead, by up to 64 KiB. A boundary that cannot be used is an error of the first Next.
+// It reads ahead, by up to 256 KiB. A boundary that cannot be used is an error of the first Next.
 func NewReader(r io.Reader, boundary string, limits Limits) *Reader {
 	return newReader(&buffer{r: r}, boundary, limits.orDefault(), 1, new(totals))
 }

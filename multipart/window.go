@@ -14,8 +14,9 @@ type window interface {
 }
 
 const (
-	smallBuffer = 8 << 10  // enough for most messages
-	largeBuffer = 64 << 10 // once a body filled the small one
+	smallBuffer = 8 << 10   // enough for most messages
+	largeBuffer = 64 << 10  // once a body filled the small one
+	bulkBuffer  = 256 << 10 // once it filled the large one, too: then each system call moves that much
 )
 
 // buffer is the window over a whole body.
@@ -45,8 +46,12 @@ func (b *buffer) fill(n int) {
 	switch {
 	case room == nil:
 		room = make([]byte, max(smallBuffer, n))
-	case n > len(room), b.hi == len(room) && len(room) < largeBuffer:
-		room = make([]byte, max(largeBuffer, 2*n))
+	case n > len(room), b.hi == len(room) && len(room) < bulkBuffer:
+		size := largeBuffer
+		if len(room) >= largeBuffer {
+			size = bulkBuffer
+		}
+		room = make([]byte, max(size, 2*n))
 	}
 	b.hi = copy(room, b.data[b.lo:b.hi])
 	b.data, b.lo = room, 0

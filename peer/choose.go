@@ -78,14 +78,14 @@ func (p *Pool) race(ctx context.Context, endpoints []trust.Endpoint) (trust.Endp
 func (p *Pool) dialPeer(ctx context.Context, network, address string) (net.Conn, error) {
 	if r, ok := ctx.Value(racedKey{}).(*raced); ok {
 		if won := r.take(); won != nil {
-			return newConn(won, writeIdle), nil
+			return p.secure(ctx, won, address)
 		}
 	}
 	dialled, err := p.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return newConn(dialled, writeIdle), nil
+	return p.secure(ctx, dialled, address)
 }
 
 type racedKey struct{}

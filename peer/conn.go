@@ -28,7 +28,6 @@ const lastWords = time.Second
 type conn struct {
 	net.Conn
 	idle   time.Duration
-	akin   atomic.Bool // the peer has told that it is of our kind
 	fixed  atomic.Bool
 	closed chan struct{}
 	close  sync.Once

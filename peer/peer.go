@@ -26,8 +26,8 @@ const (
 	connectTimeout  = 30 * time.Second // TCP, and TLS again
 	idleTimeout     = 25 * time.Second // below the 30 s after which X-Road peers close
 	idlePerPeer     = 64               // kept connections
-	transportBuffer = 64 << 10
-	sessions        = 256 // TLS sessions that may be resumed
+	transportBuffer = 16 << 10         // a chunk of a large message passes it by
+	sessions        = 256              // TLS sessions that may be resumed
 )
 
 // Config is what a Pool needs.
@@ -45,6 +45,7 @@ type Pool struct {
 	config   Config
 	http     *http.Transport
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	tls      *tls.Config
 	statuses *statuses
 	winners  *winners
 }
@@ -56,9 +57,18 @@ func New(c Config) *Pool {
 		p.dial = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	}
 	p.statuses = newStatuses(p.dial, c.Clock)
+	p.tls = &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		InsecureSkipVerify: true, // authentication certificates hold no host names: verifyConnection judges instead
+		VerifyConnection:   p.verifyConnection,
+		ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return c.Certificate(), nil
+		},
+	}
 	p.http = &http.Transport{
-		DialContext:            p.dialPeer,
-		TLSHandshakeTimeout:    connectTimeout,
+		DialTLSContext:         p.dialPeer,
 		MaxIdleConnsPerHost:    idlePerPeer,
 		IdleConnTimeout:        idleTimeout,
 		DisableCompression:     true,
@@ -66,16 +76,6 @@ func New(c Config) *Pool {
 		ReadBufferSize:         transportBuffer,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
 		MaxResponseHeaderBytes: 64 << 10,
-		TLSClientConfig: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			NextProtos:         []string{"http/1.1"},
-			InsecureSkipVerify: true, // authentication certificates hold no host names: verifyConnection judges instead
-			VerifyConnection:   p.verifyConnection,
-			ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				return c.Certificate(), nil
-			},
-		},
 	}
 	return p
 }
@@ -145,20 +145,16 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, won *raced, g *gate) (*http.Response, error) {
 	defer won.close() // if the transport did not need it
 	ctx, cancel := context.WithCancelCause(ctx)
-	var used net.Conn
-	var ours *conn
+	var used *secured
 	judging := ctx // without the trace: judging may make a connection of its own
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		g.open.Store(false)
-		used = info.Conn
-		if err := p.judge(judging, info.Conn, r, to); err != nil {
+		used = info.Conn.(*secured) // as dialPeer made it
+		if err := p.judge(judging, used, r, to); err != nil {
 			cancel(err)
 			return
 		}
-		if secured, ok := info.Conn.(*tls.Conn); ok {
-			ours, _ = secured.NetConn().(*conn)
-		}
-		r.Judged(to.Server, ours != nil && ours.akin.Load())
+		r.Judged(to.Server, used.akin.Load())
 		g.open.Store(true)
 	}})
 	ctx = context.WithValue(ctx, racedKey{}, won)
@@ -179,8 +175,8 @@ func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, won *race
 		cancel(nil)
 		return nil, p.classify(err, to)
 	}
-	if ours != nil && r.Akin(response.Header) {
-		ours.akin.Store(true)
+	if r.Akin(response.Header) {
+		used.akin.Store(true)
 	}
 	response.Body = &responseBody{response.Body, g, cancel}
 	return response, nil
@@ -203,13 +199,12 @@ const remoteError = "remote error"
 
 // alert returns the alert by which the peer has ended a connection that the transport has given up, or nil. A write that
 // failed for it may have been quicker to tell.
-func alert(conn net.Conn) error {
-	secured, ok := conn.(*tls.Conn)
-	if !ok {
+func alert(conn *secured) error {
+	if conn == nil {
 		return nil
 	}
-	_ = secured.SetReadDeadline(time.Unix(1, 0)) // what has been read counts, and nothing is waited for
-	_, err := secured.Read(make([]byte, 1))
+	_ = conn.SetReadDeadline(time.Unix(1, 0)) // what has been read counts, and nothing is waited for
+	_, err := conn.Read(make([]byte, 1))
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == remoteError {
 		return err
 	}
@@ -297,12 +292,8 @@ func (p *Pool) verifyConnection(state tls.ConnectionState) error {
 }
 
 // judge decides whether this message may go over that connection.
-func (p *Pool) judge(ctx context.Context, conn net.Conn, r Request, to trust.Endpoint) error {
-	secured, ok := conn.(*tls.Conn)
-	if !ok {
-		return &Error{"ssl_authentication_failed", errors.New("the connection to the peer is not TLS")}
-	}
-	chain := secured.ConnectionState().PeerCertificates
+func (p *Pool) judge(ctx context.Context, conn *secured, r Request, to trust.Endpoint) error {
+	chain := conn.ConnectionState().PeerCertificates
 	server, err := p.config.Trust.ServerOf(chain[0])
 	if err != nil {
 		return err

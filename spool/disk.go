@@ -19,6 +19,8 @@ type disk struct {
 
 	mu       sync.Mutex
 	promised int64 // octets that have a promise of room and are neither allocated nor written
+	closing  int   // removed files whose room the system is still taking back
+	closed   sync.Cond
 }
 
 // diskFile is what an entry asks of its file. Where the system cannot do one of the lower-case things, doing nothing
@@ -55,23 +57,52 @@ func (d *disk) room(n int64, large bool) error {
 	return d.has(n, large)
 }
 
+// has is room, for who holds mu. It waits for what the system is taking back.
 func (d *disk) has(n int64, large bool) error {
 	if d.floor == 0 {
 		return nil
-	}
-	free, _, err := d.free()
-	if err != nil {
-		return fmt.Errorf("spool: asking how much is free: %w", err)
 	}
 	floor := d.floor
 	if large {
 		floor += d.share
 	}
-	if n > free-d.promised-floor {
-		return fmt.Errorf("%w: the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
-			ErrFull, free, d.promised, floor, n)
+	for {
+		free, _, err := d.free()
+		if err != nil {
+			return fmt.Errorf("spool: asking how much is free: %w", err)
+		}
+		if n <= free-d.promised-floor {
+			return nil
+		}
+		if d.closing == 0 {
+			return fmt.Errorf("%w: the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
+				ErrFull, free, d.promised, floor, n)
+		}
+		d.closed.Wait()
 	}
-	return nil
+}
+
+// release closes a removed file, whose octets nobody needs, on a goroutine of its own.
+func (d *disk) release(f diskFile) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closing++
+	go func() {
+		f.Close()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.closing--
+		d.closed.Broadcast()
+	}()
+}
+
+// settled waits until every file that was released is closed.
+func (d *disk) settled() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.closing > 0 {
+		d.closed.Wait()
+	}
 }
 
 // keep takes back promises that have been kept or are not needed.

@@ -81,6 +81,9 @@ func freeOfTests() int64 {
 // unused fails the test if anything in s is still counted, or lies on the disk.
 func unused(t *testing.T, s *store) {
 	t.Helper()
+	if s.folder != nil {
+		s.disk.settled()
+	}
 	for _, c := range []struct {
 		what string
 		n    int64

@@ -177,10 +177,14 @@ func (f *file) remove() error {
 		pieces.Put(f.piece)
 		f.piece = nil
 	}
-	f.disk.Close() // nobody needs what it could not write
 	f.store.disk.keep(f.promised)
 	f.cached.forget()
 	f.promised = 0
+	if removesOpen && f.size > small {
+		defer f.store.disk.release(f.disk) // the system takes its time to give back a large file: 0.1 s for 1 GiB
+	} else {
+		f.disk.Close() // nobody needs what it could not write
+	}
 	if err := f.store.folder.remove(f.name); err != nil {
 		return fmt.Errorf("spool: removing a file: %w", err)
 	}

@@ -136,6 +136,7 @@ func openDisk(dir string, o Options) (*store, error) {
 	s := newStore(o.Memory, o.Quota)
 	s.share = min(o.Quota/16, maxShare)
 	s.disk = disk{floor: o.Free, share: min(o.Free/16, maxShare), free: f.free, create: f.create, allocates: !f.onMemory()}
+	s.disk.closed.L = &s.disk.mu
 	s.cache.limit = memory() / 4
 	s.folder = f
 	return s, nil

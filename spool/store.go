@@ -62,6 +62,7 @@ func (s *store) Close() error {
 		errs = append(errs, e.Remove())
 	}
 	if s.folder != nil {
+		s.disk.settled()
 		errs = append(errs, s.folder.close())
 	}
 	return errors.Join(errs...)

@@ -217,6 +217,10 @@ func TestSmallDisk(t *testing.T) {
 	if n := blocks(t, s, e); n > 3<<20 {
 		t.Errorf("the file has %d octets of the disk when it is done, want 2 MiB", n)
 	}
+	e.Remove() // and whoever asks for its room at once waits until it has been given back
+	if e = create(t, s); e.Reserve(30<<20) != nil {
+		t.Error("room that is being given back is not found")
+	}
 	e.Remove()
 
 	// All together to the floor, and then, without one, to the last block.

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	knowsFree = false
-	noFollow  = 0 // os.Root follows no link out of the folder
+	knowsFree   = false
+	removesOpen = false
+	noFollow    = 0 // os.Root follows no link out of the folder
 )
 
 func freeOf(*os.File) (free, all int64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	knowsFree = true
-	noFollow  = syscall.O_NOFOLLOW
+	knowsFree   = true
+	removesOpen = true // a file that is open can be removed
+	noFollow    = syscall.O_NOFOLLOW
 )
 
 // freeOf returns the octets that an ordinary user may still write to the file system of f, and those of all of it.
