@@ -5,6 +5,7 @@ package evidence
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -211,24 +213,62 @@ func (j *header) encode(contents int64, documents ...[]byte) (*draft, error) {
 		j.Documents[i] = int64(len(d))
 		h.documents += int64(len(d))
 	}
-	b, err := json.Marshal(j)
+	if h.documents > maxDocuments {
+		return nil, fmt.Errorf("documents of %d octets; the limit is %d", h.documents, maxDocuments)
+	}
+	behind := h.documents + digestSize + checkSize
+	if contents <= inside {
+		behind += contents
+	}
+	frame, err := j.appendTo(make([]byte, headSize), behind)
 	if err != nil {
 		return nil, err
 	}
-	h.header = int64(len(b))
-	if h.header > maxHeader || h.documents > maxDocuments {
-		return nil, fmt.Errorf("a header of %d and documents of %d octets; the limits are %d and %d", h.header, h.documents, maxHeader, maxDocuments)
+	if h.header = int64(len(frame)) - headSize; h.header > maxHeader {
+		return nil, fmt.Errorf("a header of %d octets; the limit is %d", h.header, maxHeader)
 	}
-	size := h.contentsAt() + checkSize
-	if contents <= inside {
-		size += contents
-	}
-	frame := append(make([]byte, headSize, size), b...)
 	for _, d := range documents {
 		frame = append(frame, d...)
 	}
 	h.body = sha256.Sum256(frame[headSize:])
 	return &draft{h, j, frame[:len(frame)+digestSize]}, nil
+}
+
+// appendTo appends the JSON to b, some parts at a time, for a message may have thousands; with room for what is behind.
+func (j *header) appendTo(b []byte, behind int64) ([]byte, error) {
+	const some = 64
+	few := *j
+	few.Parts = nil
+	fixed, err := json.Marshal(few)
+	if err != nil {
+		return nil, err
+	}
+	room := int64(len(fixed)) + behind
+	for _, p := range j.Parts {
+		room += p.room()
+	}
+	b = append(slices.Grow(b, int(room)), fixed...)
+	if len(j.Parts) == 0 {
+		return b, nil
+	}
+	b = append(b[:len(b)-1], `,"parts":`...) // in place of the brace
+	for i := 0; i < len(j.Parts); i += some {
+		list, err := json.Marshal(j.Parts[i:min(i+some, len(j.Parts))])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // in place of the brackets between this list and the one before
+			b[len(b)-1], list = ',', list[1:]
+		}
+		b = append(b, list...)
+	}
+	return append(b, '}'), nil
+}
+
+// room returns how long its JSON usually is.
+func (p *headerPart) room() int64 {
+	const fixed = `{"name":"","content_type":"","digest":"","sum":"","size":1099511627775,"kept":true},`
+	return int64(len(fixed) + len(p.Name) + len(p.ContentType) + len(p.Digest) + base64.StdEncoding.EncodedLen(len(p.Sum)))
 }
 
 // seal fills in the head and the digest, which it returns.

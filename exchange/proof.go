@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
@@ -43,6 +44,7 @@ func (s *SecurityServer) put(ctx context.Context, r *evidence.Record, parts []wi
 		}
 	}()
 	var octets io.ReadSeekCloser
+	r.Parts = slices.Grow(r.Parts, len(parts))
 	for _, p := range parts {
 		kept := evidence.Part{Name: p.Name, ContentType: p.ContentType, Digest: p.Digest, Sum: p.Sum, Size: p.Size}
 		if open != nil && p.Offset >= 0 && s.Keep.wants(p.Name, p.Size) {

@@ -119,6 +119,10 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 	if err != nil {
 		return err
 	}
+	message.Signature = nil // evidence has it, and the service may take long
+	if x.service == nil || x.service.Delivery != ByFile {
+		message.Parts = nil
+	}
 	switch {
 	case x.service == nil:
 		return x.respond(x.ctx, s.metaservice(&message.Header), message)

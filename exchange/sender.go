@@ -263,13 +263,15 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 		return nil, err
 	}
 	x.outcome.sent(sent, x.upload.record.Signature.Form())
+	hash := x.upload.encoder.RequestHash()
+	x.upload.forget()
 	if _, err := m.Verify(&s.signatures, s.Trust, request.Service.Client, s.Clock()); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
 	if err := soap.Consistent(request, &m.Header); err != nil {
 		return nil, err // with service_failed
 	}
-	if err := answers(&m.Header, x.upload.encoder.RequestHash()); err != nil {
+	if err := answers(&m.Header, hash); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
 	record := s.record(&x.outcome, &m.Header, true)
@@ -283,6 +285,7 @@ func (x *sending) accept(ctx context.Context, m *wire.Message, request *soap.Hea
 	if err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
+	m.Parts, m.Signature = nil, nil // evidence has them, and the information system may take long
 	return x.packageResponse(m)
 }
 

@@ -191,6 +191,9 @@ func (u *upload) finished(ctx context.Context) (parts []wire.Part, wait func() e
 	return u.encoder.Parts(), u.wait, nil
 }
 
+// forget lets go of what is known of each attachment that was sent, once finished has returned it.
+func (u *upload) forget() { u.record, u.encoder, u.original = nil, nil, nil }
+
 // peerWriter remembers that it was the peer's connection which failed.
 type peerWriter struct {
 	w   io.Writer

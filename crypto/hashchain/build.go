@@ -3,11 +3,12 @@
 package hashchain
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddy-fairway/fairway/crypto"
 )
@@ -52,11 +53,7 @@ func tree(messages [][]crypto.Part, digest crypto.Digest) [][][]byte {
 	for i, parts := range messages {
 		row[i] = parts[0].Sum
 		if len(parts) > 1 {
-			sums := make([][]byte, len(parts))
-			for j, p := range parts {
-				sums[j] = p.Sum
-			}
-			row[i] = step(digest, sums...)
+			row[i] = partList(parts, digest)
 		}
 	}
 	levels := [][][]byte{row}
@@ -75,13 +72,30 @@ func tree(messages [][]crypto.Part, digest crypto.Digest) [][][]byte {
 	return levels
 }
 
-// step returns the value of a step with those digests.
-func step(digest crypto.Digest, sums ...[]byte) []byte {
-	var l digestList
-	for _, sum := range sums {
-		l.add(digest, sum)
+// partList returns the value of the step that lists the parts of one message.
+func partList(parts []crypto.Part, digest crypto.Digest) []byte {
+	sums := make([][]byte, len(parts))
+	for i, p := range parts {
+		sums[i] = p.Sum
 	}
-	return digest.Sum(l.octets())
+	return step(digest, sums...)
+}
+
+// step returns the value of a step with those digests. Its digest list, whose length comes first, is not held as a whole.
+func step(digest crypto.Digest, sums ...[]byte) []byte {
+	var item []byte
+	size := 0
+	for _, sum := range sums {
+		item = appendItem(item[:0], digest, sum)
+		size += len(item)
+	}
+	h := digest.New()
+	h.Write(appendHeader(nil, sequence, size))
+	for _, sum := range sums {
+		item = appendItem(item[:0], digest, sum)
+		h.Write(item)
+	}
+	return h.Sum(nil)
 }
 
 // top returns the digest at the top of a tree.
@@ -117,53 +131,86 @@ func resultDocument(chain string, top []byte, digest crypto.Digest) []byte {
 }
 
 func chainDocument(way []branch, parts []crypto.Part, digest crypto.Digest) []byte {
-	var b strings.Builder
-	b.Grow(512 + 400*len(way) + 256*len(parts))
-	b.WriteString(declaration)
-	b.WriteString(`<ns2:HashChain xmlns="` + dsSpace + `" xmlns:ns2="` + hashChainSpace + "\">\n")
-	b.WriteString(`    <ns2:DefaultDigestMethod Algorithm="` + digest.URI() + "\"/>\n")
-	for n, fork := range way {
-		startStep(&b, n)
-		if fork.left {
-			writeHashValue(&b, fork.sum)
-		}
-		if n == len(way)-1 && len(parts) == 1 {
-			writeDataRef(&b, parts[0])
-		} else {
-			b.WriteString(`        <ns2:StepRef URI="#STEP` + strconv.Itoa(n+1) + "\"/>\n")
-		}
-		if !fork.left {
-			writeHashValue(&b, fork.sum)
-		}
-		b.WriteString("    </ns2:HashStep>\n")
+	b := make([]byte, 0, 512+400*len(way)+(120+base64.StdEncoding.EncodedLen(digest.Size()))*len(parts))
+	for piece := range chainPieces(way, parts, digest) {
+		b = append(b, piece...)
 	}
-	if len(parts) > 1 {
-		startStep(&b, len(way))
-		for _, p := range parts {
-			writeDataRef(&b, p)
+	return b
+}
+
+// chainPieces yields a chain document in pieces, each of which is good until the next.
+func chainPieces(way []branch, parts []crypto.Part, digest crypto.Digest) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var b []byte
+		b = append(b, declaration...)
+		b = append(b, `<ns2:HashChain xmlns="`+dsSpace+`" xmlns:ns2="`+hashChainSpace+"\">\n"...)
+		b = append(b, `    <ns2:DefaultDigestMethod Algorithm="`+digest.URI()+"\"/>\n"...)
+		for n, fork := range way {
+			b = startStep(b, n)
+			if fork.left {
+				b = appendHashValue(b, fork.sum)
+			}
+			if n == len(way)-1 && len(parts) == 1 {
+				b = appendDataRef(b, parts[0])
+			} else {
+				b = append(b, `        <ns2:StepRef URI="#STEP`+strconv.Itoa(n+1)+"\"/>\n"...)
+			}
+			if !fork.left {
+				b = appendHashValue(b, fork.sum)
+			}
+			b = append(b, "    </ns2:HashStep>\n"...)
 		}
-		b.WriteString("    </ns2:HashStep>\n")
+		if len(parts) > 1 {
+			b = startStep(b, len(way))
+			for _, p := range parts {
+				if b = appendDataRef(b, p); !yield(b) {
+					return
+				}
+				b = b[:0]
+			}
+			b = append(b, "    </ns2:HashStep>\n"...)
+		}
+		yield(append(b, "</ns2:HashChain>\n"...))
 	}
-	b.WriteString("</ns2:HashChain>\n")
-	return []byte(b.String())
 }
 
-func startStep(b *strings.Builder, n int) {
-	b.WriteString(`    <ns2:HashStep id="STEP` + strconv.Itoa(n) + "\">\n")
+// isBuilt reports whether result and chain are, octet for octet, what Build makes of the parts, which crypto.CheckParts has
+// seen, of one message.
+func isBuilt(result, chain []byte, parts []crypto.Part) bool {
+	digest := parts[0].Digest
+	other := func(p crypto.Part) bool { return p.Digest != digest }
+	if len(parts) < 2 || len(parts) > MaxParts || slices.ContainsFunc(parts, other) {
+		return false
+	}
+	for piece := range chainPieces(nil, parts, digest) {
+		var ok bool
+		if chain, ok = bytes.CutPrefix(chain, piece); !ok {
+			return false
+		}
+	}
+	return len(chain) == 0 && bytes.Equal(result, resultDocument(crypto.HashChain, partList(parts, digest), digest))
 }
 
-func writeHashValue(b *strings.Builder, sum []byte) {
-	b.WriteString("        <ns2:HashValue>\n")
-	writeDigestValue(b, sum)
-	b.WriteString("        </ns2:HashValue>\n")
+func startStep(b []byte, n int) []byte {
+	return append(b, `    <ns2:HashStep id="STEP`+strconv.Itoa(n)+"\">\n"...)
 }
 
-func writeDataRef(b *strings.Builder, p crypto.Part) {
-	b.WriteString(`        <ns2:DataRef URI="` + p.Name + "\">\n")
-	writeDigestValue(b, p.Sum)
-	b.WriteString("        </ns2:DataRef>\n")
+func appendHashValue(b, sum []byte) []byte {
+	b = append(b, "        <ns2:HashValue>\n"...)
+	b = appendDigestValue(b, sum)
+	return append(b, "        </ns2:HashValue>\n"...)
 }
 
-func writeDigestValue(b *strings.Builder, sum []byte) {
-	b.WriteString("            <DigestValue>" + base64.StdEncoding.EncodeToString(sum) + "</DigestValue>\n")
+func appendDataRef(b []byte, p crypto.Part) []byte {
+	b = append(b, `        <ns2:DataRef URI="`...)
+	b = append(b, p.Name...)
+	b = append(b, "\">\n"...)
+	b = appendDigestValue(b, p.Sum)
+	return append(b, "        </ns2:DataRef>\n"...)
+}
+
+func appendDigestValue(b, sum []byte) []byte {
+	b = append(b, "            <DigestValue>"...)
+	b = base64.StdEncoding.AppendEncode(b, sum)
+	return append(b, "</DigestValue>\n"...)
 }

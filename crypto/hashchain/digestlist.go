@@ -12,37 +12,56 @@ const (
 )
 
 // digestList is what a step hashes to: its items as DER (section 5.1), without the header of the whole.
-type digestList struct{ items, item []byte }
+type digestList struct{ items []byte }
 
 // expect makes room for n items of the longest digests.
 func (l *digestList) expect(n int) { l.items = make([]byte, 0, 112*n) }
 
 func (l *digestList) add(digest crypto.Digest, sum []byte) {
-	l.item = appendDER(l.item[:0], octetString, sum)
-	l.item = appendDER(l.item, utf8String, digest.URI())
-	l.item = append(l.item, sequence, 0) // transforms, always empty
-	l.items = appendDER(l.items, sequence, l.item)
+	l.items = appendItem(l.items, digest, sum)
 }
 
 // octets returns the digest list.
-func (l *digestList) octets() []byte { return appendDER(nil, sequence, l.items) }
+func (l *digestList) octets() []byte {
+	return append(appendHeader(nil, sequence, len(l.items)), l.items...)
+}
 
-// appendDER appends an element of DER.
-func appendDER[T []byte | string](to []byte, tag byte, content T) []byte {
-	n := len(content)
-	to = append(to, tag)
+// appendItem appends an item: a digest, its method and transforms, which are always empty.
+func appendItem(to []byte, digest crypto.Digest, sum []byte) []byte {
+	method := digest.URI()
+	to = appendHeader(to, sequence, sizeOf(len(sum))+sizeOf(len(method))+2)
+	to = append(appendHeader(to, octetString, len(sum)), sum...)
+	to = append(appendHeader(to, utf8String, len(method)), method...)
+	return append(to, sequence, 0)
+}
+
+// appendHeader appends tag and length of an element of DER.
+func appendHeader(to []byte, tag byte, n int) []byte {
 	if n < 0x80 {
-		return append(append(to, byte(n)), content...)
+		return append(to, tag, byte(n))
 	}
-	size := 1
-	for m := n; m > 0xff; m >>= 8 {
-		size++
-	}
-	to = append(to, 0x80|byte(size))
+	size := lengthSize(n)
+	to = append(to, tag, 0x80|byte(size))
 	for i := size - 1; i >= 0; i-- {
 		to = append(to, byte(n>>(8*i)))
 	}
-	return append(to, content...)
+	return to
+}
+
+// sizeOf returns the size of an element with n octets of content.
+func sizeOf(n int) int {
+	if n < 0x80 {
+		return 2 + n
+	}
+	return 2 + lengthSize(n) + n
+}
+
+// lengthSize returns how many octets a length of n has that does not fit into one with its tag.
+func lengthSize(n int) (size int) {
+	for ; n > 0; n >>= 8 {
+		size++
+	}
+	return size
 }
 
 // PrefixLength is how many octets of an attachment LooksLikeDigestList wants to see.

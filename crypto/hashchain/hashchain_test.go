@@ -335,6 +335,9 @@ func TestBuildVerify(t *testing.T) {
 			if err := Verify(result, chains[i], messages[i]); err != nil {
 				t.Errorf("message %d of %d: %v", i, n, err)
 			}
+			if err := verify(result, chains[i], messages[i]); err != nil {
+				t.Errorf("message %d of %d, step by step: %v", i, n, err)
+			}
 			if seen[string(chains[i])] {
 				t.Errorf("chain %d of %d is that of another", i, n)
 			}
@@ -342,6 +345,39 @@ func TestBuildVerify(t *testing.T) {
 			other := messages[(i+1)%n]
 			if n > 1 && Verify(result, chains[i], other) == nil {
 				t.Errorf("chain %d of %d verifies another message", i, n)
+			}
+		}
+	}
+}
+
+// TestBuiltNeedsNoReading: of one message, what Build makes is known without being read, and nothing else is.
+func TestBuiltNeedsNoReading(t *testing.T) {
+	for _, d := range []crypto.Digest{crypto.SHA256, crypto.SHA384, crypto.SHA512} {
+		for _, n := range []int{2, 3, 300} {
+			parts := message(d, make([]string, n)...)
+			result, chains, err := Build([][]crypto.Part{parts}, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chain := chains[0]
+			if !isBuilt(result, chain, parts) || verify(result, chain, parts) != nil {
+				t.Errorf("%s, %d parts: not known, or not good", d, n)
+			}
+			for name, known := range map[string]bool{
+				"a chain that is cut":     isBuilt(result, chain[:len(chain)-1], parts),
+				"a chain that goes on":    isBuilt(result, append(bytes.Clone(chain), '\n'), parts),
+				"no chain":                isBuilt(result, nil, parts),
+				"a result that is cut":    isBuilt(result[:len(result)-1], chain, parts),
+				"no result":               isBuilt(nil, chain, parts),
+				"fewer parts":             isBuilt(result, chain, parts[:n-1]),
+				"more parts":              isBuilt(result, chain, message(d, make([]string, n+1)...)),
+				"another last part":       isBuilt(result, chain, append(parts[:n-1:n-1], crypto.Part{Name: parts[n-1].Name, Digest: d, Sum: d.Sum([]byte("x"))})),
+				"a result of other parts": isBuilt(resultDocument(crypto.HashChain, parts[0].Sum, d), chain, parts),
+				"one part":                isBuilt(resultDocument(crypto.HashChain, parts[0].Sum, d), nil, parts[:1]),
+			} {
+				if known {
+					t.Errorf("%s, %d parts: %s is taken for what Build makes", d, n, name)
+				}
 			}
 		}
 	}
@@ -371,7 +407,7 @@ func TestMaxParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(result, chains[0], parts); err != nil {
+	if err := verify(result, chains[0], parts); err != nil {
 		t.Error(err)
 	}
 }
