@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -389,6 +390,20 @@ func (b *packageBody) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return b.ReadCloser.Read(p)
+}
+
+// WriteTo implements io.WriterTo. A file is handed over as it is: towards a plain connection the kernel then copies it.
+// What interrupts that is the deadline of an exchange that is cancelled, see line.watch.
+func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
+	file, isFile := b.ReadCloser.(*os.File)
+	to, takes := w.(io.ReaderFrom)
+	if !isFile || !takes {
+		return io.Copy(w, struct{ io.Reader }{b})
+	}
+	if err := b.transfer.cancelled(); err != nil {
+		return 0, err
+	}
+	return to.ReadFrom(file)
 }
 
 func (b *packageBody) Close() error {

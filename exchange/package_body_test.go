@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// takesFiles is a writer that can let the kernel copy, as a plain connection does.
+type takesFiles struct {
+	bytes.Buffer
+	file *os.File
+}
+
+func (w *takesFiles) ReadFrom(r io.Reader) (int64, error) {
+	w.file, _ = r.(*os.File)
+	return w.Buffer.ReadFrom(r)
+}
+
+// TestPackageBody: an answer that lies in a file goes to a plain connection as that file, and so without passing us.
+func TestPackageBody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "answer")
+	if err := os.WriteFile(path, []byte("an answer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *packageBody {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { file.Close() })
+		return &packageBody{ReadCloser: file, transfer: &transfer{}}
+	}
+	plain := &takesFiles{}
+	b := open()
+	if n, err := io.Copy(plain, b); n != 9 || err != nil || plain.String() != "an answer" || plain.file != b.ReadCloser {
+		t.Errorf("%d, %v, %q, as a file: %v", n, err, plain.String(), plain.file != nil)
+	}
+	other := &bytes.Buffer{}
+	if n, err := io.Copy(struct{ io.Writer }{other}, open()); n != 9 || err != nil || other.String() != "an answer" {
+		t.Errorf("%d, %v, %q", n, err, other)
+	}
+	memory := &packageBody{ReadCloser: io.NopCloser(bytes.NewReader([]byte("an answer"))), transfer: &transfer{}}
+	plain = &takesFiles{}
+	if n, err := io.Copy(plain, memory); n != 9 || err != nil || plain.String() != "an answer" {
+		t.Errorf("%d, %v, %q", n, err, plain.String())
+	}
+	for _, w := range []io.Writer{&takesFiles{}, struct{ io.Writer }{other}} {
+		b = open()
+		b.transfer.reason = errors.New("cancelled")
+		b.transfer.stopped.Store(true)
+		if n, err := io.Copy(w, b); n != 0 || err != b.transfer.reason {
+			t.Errorf("a cancelled exchange delivered %d octets: %v", n, err)
+		}
+	}
+}
