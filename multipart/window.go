@@ -16,14 +16,16 @@ type window interface {
 const (
 	smallBuffer = 8 << 10   // enough for most messages
 	largeBuffer = 64 << 10  // once a body filled the small one
-	bulkBuffer  = 256 << 10 // once it filled the large one, too: then each system call moves that much
+	bulkBuffer  = 256 << 10 // once it has had bulkBody octets: then each system call moves that much
+	bulkBody    = 2 << 20   // and the larger buffer costs little beside them
 )
 
 // buffer is the window over a whole body.
 type buffer struct {
 	r      io.Reader
 	data   []byte
-	lo, hi int // what has been read and not consumed
+	lo, hi int   // what has been read and not consumed
+	read   int64 // of the whole body
 	err    error
 }
 
@@ -42,16 +44,22 @@ func (b *buffer) skip(n int) { b.lo += n }
 // fill reads once, after making room for n octets. What it moves is little: no more than Readers hold back while
 // they wait for the rest of a delimiter.
 func (b *buffer) fill(n int) {
-	room := b.data
+	size := len(b.data)
 	switch {
-	case room == nil:
-		room = make([]byte, max(smallBuffer, n))
-	case n > len(room), b.hi == len(room) && len(room) < bulkBuffer:
-		size := largeBuffer
-		if len(room) >= largeBuffer {
-			size = bulkBuffer
-		}
-		room = make([]byte, max(size, 2*n))
+	case size == 0:
+		size = smallBuffer
+	case b.hi < size: // it was not filled
+	case size < largeBuffer:
+		size = largeBuffer
+	case size < bulkBuffer && b.read >= bulkBody:
+		size = bulkBuffer
+	}
+	if n > size {
+		size = max(largeBuffer, 2*n)
+	}
+	room := b.data
+	if size > len(room) {
+		room = make([]byte, size)
 	}
 	b.hi = copy(room, b.data[b.lo:b.hi])
 	b.data, b.lo = room, 0
@@ -62,6 +70,7 @@ func (b *buffer) fill(n int) {
 			return
 		}
 		b.hi += k
+		b.read += int64(k)
 		if b.err = err; k > 0 || err != nil {
 			return
 		}
