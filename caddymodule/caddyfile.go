@@ -29,6 +29,7 @@ import (
 //			ocsp PORT
 //		}
 //		signer      dev [anywhere] | files DIR
+//		batch       auto|off|on [MEMBER…]
 //		trust       dev [anywhere] | static FILE | globalconf DIR
 //		spool       disk [DIR] {…} | memory [SIZE]
 //		evidence    disk [DIR] {…} | none
@@ -103,11 +104,33 @@ func (s *Server) parse(d *caddyfile.Dispenser) error {
 		"evidence":    guest("evidence store", "xroad.evidence_stores", &s.EvidenceRaw),
 		"timestamper": guest("timestamper", "xroad.timestampers", &s.TimestamperRaw),
 	}, words{
+		"batch":      s.parseBatch,
 		"peer":       entry(&s.Peers, (*Peer).parse),
 		"client":     entry(&s.Clients, (*Client).parse),
 		"localgroup": entry(&s.LocalGroups, parseGroup),
 		"service":    entry(&s.Services, (*Service).parse),
 	})
+}
+
+func (s *Server) parseBatch(d *caddyfile.Dispenser) error {
+	var mode string
+	if !d.Args(&mode) {
+		return d.ArgErr()
+	}
+	members := d.RemainingArgs()
+	if len(members) == 0 {
+		members = []string{everyone}
+	}
+	for _, member := range members {
+		if _, ok := s.Batch[member]; ok {
+			return d.Errf("'batch' stands twice for %s", member)
+		}
+		if s.Batch == nil {
+			s.Batch = make(map[string]string)
+		}
+		s.Batch[member] = mode
+	}
+	return nil
 }
 
 func (p *Peer) parse(d *caddyfile.Dispenser) error {

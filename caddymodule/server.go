@@ -32,6 +32,11 @@ type Server struct {
 	// Where the keys are: `dev` or `files`. Required.
 	SignerRaw json.RawMessage `json:"signer,omitempty" caddy:"namespace=xroad.signers inline_key=module"`
 
+	// When small messages share a signature, by the member that signs; "*" is for all others. `auto`: those that wait while
+	// the key is busy, `off`: never, `on`: as `auto`, with one operation of the key at a time. Default: `auto`, which is `on`
+	// for a key in a device.
+	Batch map[string]string `json:"batch,omitempty"`
+
 	// Who is who in the X-Road instance: `dev`, `static` or `globalconf`. Required.
 	TrustRaw json.RawMessage `json:"trust,omitempty" caddy:"namespace=xroad.trust_stores inline_key=module"`
 

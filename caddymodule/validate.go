@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/batch"
 	"github.com/caddy-fairway/fairway/exchange"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/shelf"
@@ -72,8 +73,34 @@ func (s *Server) validate() (err error) {
 			return err
 		}
 	}
-	s.local.Services, err = s.services()
+	if s.local.Services, err = s.services(); err != nil {
+		return err
+	}
+	s.local.Batch, err = s.batch()
 	return err
+}
+
+// batch returns the modes by member. Which members the server has is known by then.
+func (s *Server) batch() (map[ident.Client]batch.Mode, error) {
+	modes := make(map[ident.Client]batch.Mode, len(s.Batch))
+	for _, text := range slices.Sorted(maps.Keys(s.Batch)) {
+		var member ident.Client
+		if text != everyone {
+			var err error
+			if member, err = ident.ParseClient(text); err != nil {
+				return nil, fmt.Errorf("batch: %w", err)
+			}
+			if !slices.Contains(s.members(), member) {
+				return nil, fmt.Errorf("batch: %s is no member with clients or services on this server", text)
+			}
+		}
+		mode, ok := batch.ModeByName(s.Batch[text])
+		if !ok {
+			return nil, fmt.Errorf("batch %q is unknown: use auto, off or on", s.Batch[text])
+		}
+		modes[member] = mode
+	}
+	return modes, nil
 }
 
 // validate returns the ports with their defaults.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/caddy-fairway/fairway/crypto/batch"
 	"github.com/caddy-fairway/fairway/wire"
 )
 
@@ -22,11 +23,15 @@ func (s *SecurityServer) caught(here wire.Place, f func() error) (err error) {
 		if s.Report == nil {
 			return
 		}
+		stack := debug.Stack()
+		if signing, ok := p.(*batch.Panic); ok {
+			p, stack = signing.Value, signing.Stack
+		}
 		what := fmt.Sprintf("%T", p) // another value may hold content
 		if bug, ok := p.(runtime.Error); ok {
 			what = bug.Error()
 		}
-		s.Report(fmt.Errorf("panic in an exchange: %s\n%s", what, debug.Stack()))
+		s.Report(fmt.Errorf("panic in an exchange: %s\n%s", what, stack))
 	}()
 	return f()
 }

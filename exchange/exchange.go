@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/batch"
 	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/evidence"
 	"github.com/caddy-fairway/fairway/ident"
@@ -60,6 +61,8 @@ type Keys interface {
 type SignKey struct {
 	Key         stdcrypto.Signer
 	Certificate *x509.Certificate
+	// Device says that the key is in a device: it signs slowly, so batch.Auto means batch.On.
+	Device bool
 }
 
 // Keep says what evidence keeps of messages besides their digests and signatures.
@@ -72,9 +75,10 @@ type Keep struct {
 // Local is what the security server's operator decided: its clients, its services and who may call them.
 // It is plain data, not changed after the server has started, and fails closed.
 type Local struct {
-	Clients  map[ident.Client]Caller    // who may speak for our clients
-	Services map[ident.Service]*Service // what we provide
-	Peers    map[ident.Server]PeerRule  // exceptions; the zero Server is the rule for all others
+	Clients  map[ident.Client]Caller     // who may speak for our clients
+	Services map[ident.Service]*Service  // what we provide
+	Peers    map[ident.Server]PeerRule   // exceptions; the zero Server is the rule for all others
+	Batch    map[ident.Client]batch.Mode // of the members' signing keys; the zero Client is the rule for all others
 }
 
 // Caller says how an information system must come to speak for a client. The zero value is loopback only.
@@ -124,6 +128,18 @@ func (l *Local) ruleFor(peer ident.Server) PeerRule {
 		return rule
 	}
 	return l.Peers[ident.Server{}]
+}
+
+// batchFor returns when messages of a member are signed together.
+func (l *Local) batchFor(member ident.Client, key *SignKey) batch.Mode {
+	mode, ok := l.Batch[member]
+	if !ok {
+		mode = l.Batch[ident.Client{}]
+	}
+	if mode == batch.Auto && key.Device {
+		return batch.On
+	}
+	return mode
 }
 
 // DefaultDirectLimit is the longest attachment that an X-Road peer logs by default (signature-and-evidence 2).

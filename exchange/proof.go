@@ -120,7 +120,7 @@ type keeper struct {
 	place   wire.Place
 	entry   spool.Entry
 	offsets []int64 // of the parts; -1: not kept
-	digests bool    // an attachment looks like a list of digests: see hashchain.LooksLikeDigestList
+	digests bool    // a part looks like a list of digests: see hashchain.LooksLikeDigestList
 }
 
 // tap returns a reader of the part that keeps what passes.
@@ -183,7 +183,7 @@ func (t *tapWriter) Write(p []byte) (int, error) {
 }
 
 func (t *tap) note(p []byte) {
-	if missing := hashchain.PrefixLength - len(t.prefix); missing > 0 && t.name != crypto.Message {
+	if missing := hashchain.PrefixLength - len(t.prefix); missing > 0 {
 		t.prefix = append(t.prefix, p[:min(missing, len(p))]...)
 	}
 	t.size += int64(len(p))

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/batch"
 	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/wire"
@@ -39,7 +40,7 @@ func (s *signers) of(client ident.Client) (crypto.Signer, error) {
 	}
 	extra := s.server.Trust.Extra(key.Certificate)
 	chain := append([]*x509.Certificate{key.Certificate}, extra...)
-	signer := &xades.Signer{
+	signer := batch.New(&xades.Signer{
 		Key:         key.Key,
 		Certificate: key.Certificate,
 		Extra:       extra,
@@ -47,7 +48,7 @@ func (s *signers) of(client ident.Client) (crypto.Signer, error) {
 			return s.server.statuses.responses(ctx, chain)
 		},
 		Clock: s.server.Clock,
-	}
+	}, s.server.Local.batchFor(member, key))
 	s.made[member] = signer
 	return signer, nil
 }
@@ -60,6 +61,8 @@ func (s *SecurityServer) authChain() []*x509.Certificate {
 
 // form chooses the form of a signature (architecture, decision 1; signature-and-evidence 2): direct, so that every name
 // is inside SignedInfo, unless the peer could not read it or would try to log what is too long for it, as X-Road does.
+// A message of one part has no other names. It may share a signature with others, unless a rule of the peer says direct or
+// its envelope begins like a list of digests (signature-and-evidence 14.2).
 func (s *SecurityServer) form(w *wrapping, parts []wire.Part) crypto.Form {
 	rule := s.Local.ruleFor(w.peer)
 	limit := rule.DirectLimit
@@ -67,8 +70,14 @@ func (s *SecurityServer) form(w *wrapping, parts []wire.Part) crypto.Form {
 		limit = DefaultDirectLimit
 	}
 	form := crypto.Direct
+	if len(parts) == 1 {
+		form = crypto.Chain
+	}
 	if rule.Form != nil {
 		form = *rule.Form
+	}
+	if len(parts) == 1 && w.keeper.digests {
+		return crypto.Direct
 	}
 	if len(parts)-1 > xades.DirectAttachments || wire.OlderThan(w.version, 7, 6) {
 		form = crypto.Chain
@@ -88,6 +97,9 @@ func (s *SecurityServer) sign(ctx context.Context, client ident.Client, parts []
 		return nil, err
 	}
 	signature, err := signer.Sign(ctx, wire.SignedParts(parts), form)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // the key may be well
+	}
 	if err != nil {
 		return nil, wire.Because("cannot_create_signature", fmt.Errorf("signing for %s: %w", client.MemberOf(), err))
 	}

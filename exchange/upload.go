@@ -57,8 +57,8 @@ func (w *wrapping) sign(ctx context.Context, enc *wire.Encoder, awaited bool) (w
 	here := func(err error) error { return wire.At(w.place(), err) }
 	form := w.server.form(w, enc.Parts())
 	if form == crypto.Chain && len(enc.Parts()) > 1 && w.keeper.digests {
-		// signature-and-evidence 14.2: such an attachment could later be shown as a step of the chain.
-		return nil, here(wire.Errorf("cannot_create_signature", "an attachment begins like a list of digests, which the hash chain form must not sign"))
+		// signature-and-evidence 14.2: such a part could later be shown as a step of the chain.
+		return nil, here(wire.Errorf("cannot_create_signature", "a part of the message begins like a list of digests, which the hash chain form must not sign"))
 	}
 	signature, err := w.server.sign(ctx, w.signer, enc.Parts(), form)
 	if err != nil {
