@@ -3,8 +3,13 @@
 package integration
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-fairway/fairway/evidence"
 )
 
 // TestFieldMTOM: what the stacks of the field write arrives as they wrote it, in both directions.
@@ -140,12 +145,31 @@ func TestFieldAnswers(t *testing.T) {
 		"alone in a multipart, 500": {"500 Oops", related1, form("b", strings.Replace(rootPart, env, fault(""), 1)), fault("")},
 	} {
 		t.Run("FR-35 fault of the service, "+about, func(t *testing.T) {
-			got := f.answered(t, httpAnswer(c.status, c.contentType, c.body), request(f.id()))
+			id := f.id()
+			got := f.answered(t, httpAnswer(c.status, c.contentType, c.body), request(id))
+			f.keepsFault(t, id)
 			if got.body != c.arrives {
 				t.Errorf("the information system got %s", difference(got.body, c.arrives))
 			}
 			if to, _ := headerLine(got.head, "Content-Type"); to != "text/xml;charset=utf-8" {
 				t.Errorf("the information system got the Content-Type %q", to)
+			}
+		})
+	}
+
+	for about, asked := range map[string]string{
+		"the methods of a service": posted(strings.NewReplacer("<id:serviceCode>echo", "<id:serviceCode>listMethods", "<id:serviceVersion>v1</id:serviceVersion>", "",
+			"e:echo", "x:listMethods", ` xmlns:e="urn:example"`, "").Replace(request(f.id())), "Content-Type: text/xml"),
+		"the clients of the instance": "GET /listClients HTTP/1.1\r\nHost: a\r\n\r\n",
+	} {
+		t.Run("FR-34d "+about, func(t *testing.T) {
+			f.taken()
+			got := f.system(t).asks(asked)
+			if to, _ := headerLine(got.head, "Content-Type"); got.status != 200 || got.code() != "" || !strings.HasPrefix(strings.ToLower(to), "text/xml") || !strings.Contains(got.body, "xroad.xsd") {
+				t.Errorf("got %q, and %.1000s", got.head, got.body)
+			}
+			if calls := f.taken(); len(calls) > 0 {
+				t.Error("the service was called")
 			}
 		})
 	}
@@ -173,6 +197,28 @@ func TestFieldAnswers(t *testing.T) {
 				t.Errorf("the information system got the Content-Type %q", to)
 			}
 		})
+	}
+}
+
+// keepsFault wants the evidence of the sending server to say that the answer was a fault.
+func (f *field) keepsFault(t *testing.T, id string) {
+	t.Helper()
+	store, err := evidence.OpenRead(filepath.Join(caddy.AppDataDir(), "xroad", "ss1", "evidence"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var faults []string
+	for record, err := range store.Find(t.Context(), evidence.Query{MessageID: id}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Response {
+			faults = append(faults, record.Fault)
+		}
+	}
+	if len(faults) != 1 || faults[0] == "" {
+		t.Errorf("the answer is kept as %q", faults)
 	}
 }
 
