@@ -14,11 +14,19 @@ import (
 // takesFiles is a writer that can let the kernel copy, as a plain connection does.
 type takesFiles struct {
 	bytes.Buffer
-	file *os.File
+	file   *os.File
+	cancel func() // called when it has taken something
 }
 
 func (w *takesFiles) ReadFrom(r io.Reader) (int64, error) {
-	w.file, _ = r.(*os.File)
+	if limited, ok := r.(*io.LimitedReader); ok { // which net hands to the kernel, too
+		w.file, _ = limited.R.(*os.File)
+	}
+	defer func() {
+		if w.cancel != nil {
+			w.cancel()
+		}
+	}()
 	return w.Buffer.ReadFrom(r)
 }
 
@@ -57,5 +65,24 @@ func TestPackageBody(t *testing.T) {
 		if n, err := io.Copy(w, b); n != 0 || err != b.transfer.reason {
 			t.Errorf("a cancelled exchange delivered %d octets: %v", n, err)
 		}
+	}
+
+	for _, size := range []int{0, fileStep, 3*fileStep + 1} {
+		long := bytes.Repeat([]byte{'x'}, size)
+		if err := os.WriteFile(path, long, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		plain = &takesFiles{}
+		if n, err := io.Copy(plain, open()); n != int64(size) || err != nil || !bytes.Equal(plain.Bytes(), long) {
+			t.Errorf("%d of %d octets: %v", n, size, err)
+		}
+	}
+	b = open()
+	plain = &takesFiles{cancel: func() {
+		b.transfer.reason = errors.New("cancelled")
+		b.transfer.stopped.Store(true)
+	}}
+	if n, err := io.Copy(plain, b); n != fileStep || err != b.transfer.reason {
+		t.Errorf("an exchange that was cancelled meanwhile delivered %d octets: %v", n, err)
 	}
 }

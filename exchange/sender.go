@@ -392,18 +392,26 @@ func (b *packageBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
+// fileStep is what is handed over of a file before somebody looks whether the exchange has been cancelled.
+const fileStep = 1 << 20
+
 // WriteTo implements io.WriterTo. A file is handed over as it is: towards a plain connection the kernel then copies it.
-// What interrupts that is the deadline of an exchange that is cancelled, see line.watch.
+// Where that waits, what interrupts it is the deadline of an exchange that is cancelled, see line.watch.
 func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
 	file, isFile := b.ReadCloser.(*os.File)
 	to, takes := w.(io.ReaderFrom)
 	if !isFile || !takes {
 		return io.Copy(w, struct{ io.Reader }{b})
 	}
-	if err := b.transfer.cancelled(); err != nil {
-		return 0, err
+	for total := int64(0); ; {
+		if err := b.transfer.cancelled(); err != nil {
+			return total, err
+		}
+		n, err := to.ReadFrom(io.LimitReader(file, fileStep))
+		if total += n; n < fileStep || err != nil {
+			return total, err
+		}
 	}
-	return to.ReadFrom(file)
 }
 
 func (b *packageBody) Close() error {
