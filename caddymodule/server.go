@@ -101,7 +101,7 @@ type Peer struct {
 	// service may need that long. Default: no limit.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
-	// Octets per second. Not available in this version. Default: no limit.
+	// Octets a second to the peer, and as many from it, over all messages together. Default: no limit.
 	Rate int64 `json:"rate,omitempty"`
 }
 

@@ -34,8 +34,6 @@ const (
 // serverName is what a server may be called: its folders are.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-var errNotAvailable = errors.New("not available in this version")
-
 // validate checks the server and makes of it what the library works with. It reads certificate files and nothing else.
 // Whatever is wrong is found here, whichever way the configuration was written.
 func (s *Server) validate() (err error) {
@@ -139,7 +137,7 @@ func (s *Server) peers() (map[ident.Server]exchange.PeerRule, error) {
 }
 
 func (p Peer) rule() (exchange.PeerRule, error) {
-	rule := exchange.PeerRule{DirectLimit: p.DirectLimit, Timeout: time.Duration(p.Timeout)}
+	rule := exchange.PeerRule{DirectLimit: p.DirectLimit, Timeout: time.Duration(p.Timeout), Rate: p.Rate}
 	switch form := crypto.Direct; p.Signature {
 	case "":
 	case crypto.Chain.String():
@@ -153,11 +151,8 @@ func (p Peer) rule() (exchange.PeerRule, error) {
 	if p.DirectLimit < 0 {
 		return rule, errors.New("direct_limit is negative")
 	}
-	if p.Timeout < 0 {
-		return rule, errors.New("timeout is negative")
-	}
-	if p.Rate != 0 {
-		return rule, fmt.Errorf("rate is %w: leave it out", errNotAvailable)
+	if p.Timeout < 0 || p.Rate < 0 {
+		return rule, errors.New("timeout or rate is negative")
 	}
 	return rule, nil
 }

@@ -47,6 +47,7 @@ type SecurityServer struct {
 	backends   *backends
 	shelves    map[*Service]*shelf.Store // of services that get files
 	transfers  transfers
+	paces      paces
 }
 
 // Keys gives a security server its private keys. It is safe for concurrent use.
@@ -120,6 +121,7 @@ type PeerRule struct {
 	DirectLimit int64        // longest attachment of the direct form; 0 is DefaultDirectLimit
 	// Timeout is how long the peer may be silent when we wait for it; 0 is no limit, for its service may take its time.
 	Timeout time.Duration
+	Rate    int64 // octets a second to the peer, and as many from it, over all messages together; 0 is no limit
 }
 
 // ruleFor returns what is special about messages to a peer.

@@ -78,7 +78,7 @@ func (x *receiving) calling(err error, silence *silence) error {
 func (x *receiving) passOn(ctx context.Context, response *http.Response, silence *silence, m *wire.Message) error {
 	defer response.Body.Close()
 	silence.answered()
-	err := x.respond(ctx, answer{response.StatusCode, response.Header, silence.listen(&counted{response.Body, &x.transfer.answer})}, m)
+	err := x.respond(ctx, answer{response.StatusCode, response.Header, silence.listen(&counted{Reader: response.Body, octets: &x.transfer.answer})}, m)
 	return silence.explain(err)
 }
 

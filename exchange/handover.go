@@ -77,7 +77,7 @@ func (x *receiving) wrap(ctx context.Context, p *pipe, m *wire.Message) (err err
 		if head.err != nil {
 			return wire.At(wire.AtReceiver.NextHop(), wire.Errorf("io_error", "service %s: %w", x.service.ID, head.err))
 		}
-		return x.respond(ctx, answer{head.status, head.header, &counted{p.reader, &x.transfer.answer}}, m)
+		return x.respond(ctx, answer{head.status, head.header, &counted{Reader: p.reader, octets: &x.transfer.answer}}, m)
 	case <-ctx.Done():
 		return wire.At(wire.AtReceiver, context.Cause(ctx))
 	}

@@ -148,6 +148,7 @@ type tracked struct {
 	eof      atomic.Bool
 	octets   atomic.Int64
 	transfer *transfer // nil: none yet
+	lane     lane
 }
 
 func (t *tracked) Read(p []byte) (int, error) {
@@ -155,7 +156,7 @@ func (t *tracked) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := t.ReadCloser.Read(p)
-	t.octets.Add(int64(n))
+	t.lane.passes(t.octets.Add(int64(n)))
 	if err == io.EOF {
 		t.eof.Store(true)
 	} else if err != nil { // where the next request would begin is not known
@@ -170,10 +171,11 @@ func (t *tracked) ended() bool { return t.eof.Load() }
 type counted struct {
 	io.Reader
 	octets *atomic.Int64
+	lane   lane
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
-	c.octets.Add(int64(n))
+	c.lane.passes(c.octets.Add(int64(n)))
 	return n, err
 }

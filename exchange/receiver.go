@@ -78,6 +78,7 @@ type receiving struct {
 	message  *wire.Message // while it is being read, once its header is known
 	gated    *gated        // the service's call, where that has begun before the request was verified
 	repanic  *panicked
+	pace     *paced // of the request, once the peer is known
 }
 
 // exchange is the straight line of one message (docs/architecture.md, "Receive").
@@ -238,6 +239,7 @@ func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
 	}
 	x.peer, x.outcome.Peer = server, server.String()
 	x.transfer.meets(server)
+	x.pace = &paced{pace: s.pace(server, 1), ctx: x.ctx}
 	return s.Trust.VerifyAuth(chain, m.OCSP, m.Header.Client, s.Clock())
 }
 
@@ -257,6 +259,9 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := l.Reader.Read(p)
 	l.n += int64(n)
+	if l.x.pace != nil && err == nil {
+		err = l.x.pace.passes(n)
+	}
 	if err := l.x.fits(l.n); err != nil {
 		return n, err
 	}

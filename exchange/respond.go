@@ -41,7 +41,7 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 	}
 	h := x.line.header()
 	digest := digestFor(x.akin)
-	x.encoder = wire.NewEncoder(toPeer{x.line.w}, digest)
+	x.encoder = wire.NewEncoder(x.server.to(x.ctx, x.peer, toPeer{x.line.w}), digest)
 	h.Set("Content-Type", x.encoder.ContentType())
 	h.Set(wire.HeaderHashAlgorithm, digest.String())
 	h.Set(wire.HeaderOriginalContentType, kind)

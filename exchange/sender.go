@@ -223,7 +223,8 @@ func (x *sending) receive(ctx context.Context, response *http.Response, request 
 	x.transfer.moves(receivingAnswer, response.ContentLength, x.transfer.answer.Load)
 	digest, unknown := wire.DigestOf(response.Header)
 	decoder := wire.Decoder{Place: wire.AtSender, Digest: digest, Spool: s.Spool}
-	body := &advancing{Reader: x.upload.silence.listen(&counted{response.Body, &x.transfer.answer}), advance: advance}
+	answered := x.upload.silence.listen(&counted{Reader: response.Body, octets: &x.transfer.answer})
+	body := &advancing{Reader: s.from(ctx, x.upload.peer, answered), advance: advance}
 	message, err := decoder.Decode(ctx, wire.Incoming{
 		ContentType: kind,
 		Original:    response.Header.Get(wire.HeaderOriginalContentType),

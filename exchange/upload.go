@@ -131,7 +131,7 @@ func digestFor(akin bool) crypto.Digest {
 
 // WriteTo implements io.WriterTo. It is called once, on a goroutine of the connection.
 func (u *upload) WriteTo(w io.Writer) (int64, error) {
-	u.out.w = u.silence.sending(w)
+	u.out.w = u.server.to(u.ctx, u.peer, u.silence.sending(w))
 	u.transfer.enter(uploading)
 	var wait func() error
 	err := u.server.caught(wire.AtSender, func() (err error) {

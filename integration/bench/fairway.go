@@ -16,6 +16,7 @@ type fairwayOptions struct {
 	fresh    bool   // a new sender for each run: its first message has SHA-512, for it does not know its peer yet
 	spool    string // what the receiver's spool is told
 	quota    string // what both spools are told
+	rate     string // what the sender is told of its peer
 }
 
 // fairway returns how a pair of Fairways is started.
@@ -112,7 +113,10 @@ func (f *fairwayPair) sender(dir string) ([]string, error) {
 		client DEV/GOV/1111/app {
 			%[3]s
 		}
-`, dir, f.options.quota, f.options.delivery), fmt.Sprintf(`http://:%d {
+		peer * {
+			%[4]s
+		}
+`, dir, f.options.quota, f.options.delivery, f.options.rate), fmt.Sprintf(`http://:%d {
 	bind 127.0.0.1
 	xroad_send
 }
