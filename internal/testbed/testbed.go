@@ -125,6 +125,28 @@ func New(tb testing.TB, o Options) *Bed {
 	return b
 }
 
+// Impatient returns the URL of the sending security server at a server that waits no longer for the next octet of a request.
+func (b *Bed) Impatient(limit time.Duration) string {
+	l := b.listen()
+	sender := &exchange.Sender{Server: b.Sender}
+	b.serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = &impatient{r.Body, http.NewResponseController(w), limit}
+		sender.Serve(w, b.observed(r))
+	}))
+	return "http://" + l.Addr().String() + "/"
+}
+
+type impatient struct {
+	io.ReadCloser
+	controller *http.ResponseController
+	limit      time.Duration
+}
+
+func (i *impatient) Read(p []byte) (int, error) {
+	i.controller.SetReadDeadline(time.Now().Add(i.limit))
+	return i.ReadCloser.Read(p)
+}
+
 // Outcomes returns what has happened so far, in the order of ending.
 func (b *Bed) Outcomes() []exchange.Outcome {
 	b.mu.Lock()
