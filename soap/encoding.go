@@ -178,6 +178,7 @@ type document struct {
 // init prepares a document without octets; contentCharset may be "".
 func (d *document) init(on handler, contentCharset string, limits Limits) error {
 	d.scanner.init(on, limits)
+	d.had, d.carry = 0, d.carry[:0]
 	if contentCharset != "" {
 		if d.contentType = charsetOf(contentCharset); d.contentType == nil {
 			return &Error{invalidSOAP, 0, "the charset " + quote(contentCharset) + " of the Content-Type is not supported; write UTF-8"}

@@ -117,10 +117,11 @@ func (s set) rest() set  { return s & (s - 1) }
 type headerReader struct {
 	*scanner
 	*Header
-	body   string // local name of the Body's first child
-	fault  bool
-	known  bool // the header is judged; the Body's first child is there, or never will be
-	splice splice
+	optional *optional
+	body     string // local name of the Body's first child
+	fault    bool
+	known    bool // the header is judged; the Body's first child is there, or never will be
+	splice   splice
 
 	hasHeader, hasBody, hasChild bool // of the Body
 	inHeader, inBody             bool
@@ -132,6 +133,9 @@ type headerReader struct {
 	child    int    // being read
 	values   [noChild]string
 }
+
+// optional is room for the values that a Header points to.
+type optional struct{ userID, issue, requestHash string }
 
 func (h *headerReader) start(depth int) error {
 	switch depth {
@@ -212,7 +216,8 @@ func (h *headerReader) startContent() error {
 		}
 		return h.refuse(invalidBody, "a second element, %s, stands in the Body; put all of the content into one", quote(local))
 	}
-	h.hasChild, h.body, h.fault = true, string(local), h.is(soapSpace, "Fault")
+	h.value.Write(local)
+	h.hasChild, h.body, h.fault = true, h.value.String()[h.value.Len()-len(local):], h.is(soapSpace, "Fault")
 	if !h.fault {
 		if err := h.judge(); err != nil {
 			return err
@@ -320,27 +325,28 @@ func (h *headerReader) set(text string) {
 	case securityServer:
 		h.SecurityServer = &ident.Server{Instance: member.Instance, Class: member.Class, Member: member.Member, Code: v[serverCode]}
 	case userID:
-		h.UserID = optionalText(text)
+		h.optional.userID = text
+		h.UserID = &h.optional.userID
 	case id:
 		h.ID = text
 	case issue:
-		h.Issue = optionalText(text)
+		h.optional.issue = text
+		h.Issue = &h.optional.issue
 	case protocolVersion:
 		h.ProtocolVersion = text
 	case requestHash:
-		h.RequestHash = optionalText(text)
+		h.optional.requestHash = text
+		h.RequestHash = &h.optional.requestHash
 	case representedParty:
 		p := &Party{Code: v[partyCode]}
 		if h.children.has(partyClass) {
-			p.Class = optionalText(v[partyClass])
+			class := v[partyClass]
+			p.Class = &class
 		}
 		h.Represented = p
 		h.note(partyCode, emptyParty)
 	}
 }
-
-// optionalText returns a pointer to its own copy of text.
-func optionalText(text string) *string { return &text }
 
 // note remembers that an optional child was there without content.
 func (h *headerReader) note(child int, empty uint8) {

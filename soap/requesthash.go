@@ -51,14 +51,17 @@ func (p *splice) end(h *headerReader) {
 // mark is dropped. An envelope without id, as a Fault may be, gets no requestHash.
 // Call it instead of reading the Envelope; the reader ends as Read does.
 func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
+	if e.reading == nil {
+		return e
+	}
+	p, prolog := e.reading.header.splice, e.reading.doc.prolog
 	head, tail := e.inUTF8()
-	p := &e.reader.splice
 	var out bytes.Buffer
 	at := int64(0)
 	copyTo := func(to int64) { out.Write(head[at:to]); at = to }
 	if !e.IsUTF8() {
 		out.WriteString(utf8Declaration)
-		at = e.doc.prolog
+		at = prolog
 	}
 	if p.old.to > 0 && p.old.from < p.id.from {
 		copyTo(p.old.from)
@@ -81,22 +84,22 @@ func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 // InUTF8 returns the octets of the envelope as UTF-8: themselves, or transcoded with their declaration replaced.
 // Call it instead of reading the Envelope; the reader ends as Read does.
 func (e *Envelope) InUTF8() io.Reader {
-	if e.IsUTF8() {
+	if e.IsUTF8() || e.reading == nil {
 		return e
 	}
 	head, tail := e.inUTF8()
-	return io.MultiReader(strings.NewReader(utf8Declaration), bytes.NewReader(head[e.doc.prolog:]), tail)
+	return io.MultiReader(strings.NewReader(utf8Declaration), bytes.NewReader(head[e.reading.doc.prolog:]), tail)
 }
 
 // IsUTF8 reports whether the envelope is in UTF-8, so that its octets need no transcoding.
-func (e *Envelope) IsUTF8() bool { return e.doc.charset == utf8Charset }
+func (e *Envelope) IsUTF8() bool { return e.charset == utf8Charset }
 
 // Charset returns the name of the charset that the envelope is in, as a Content-Type that does not contradict it has it.
 func (e *Envelope) Charset() string {
-	if e.doc.charset.wide() && e.doc.mark > 0 {
+	if e.charset.wide() && e.marked {
 		return utf16Charset.name // the byte order mark tells the order
 	}
-	return e.doc.charset.name
+	return e.charset.name
 }
 
 const utf8Declaration = `<?xml version="1.0" encoding="UTF-8"?>`
@@ -118,13 +121,13 @@ func (p *splice) element(sha512 []byte) string {
 
 // inUTF8 returns what Open read, and the rest, as text.
 func (e *Envelope) inUTF8() (head []byte, tail io.Reader) {
-	raw := e.buf[e.doc.mark:]
-	if e.doc.charset == utf8Charset {
+	raw := e.buf[e.reading.doc.mark:]
+	if e.IsUTF8() {
 		e.buf = nil
 		return raw, e
 	}
 	head = make([]byte, 3*len(raw)+utf8.UTFMax)
-	n, used, _ := e.doc.charset.text.Transform(head, raw, false) // it was scanned: only its end can be incomplete
+	n, used, _ := e.charset.text.Transform(head, raw, false) // it was scanned: only its end can be incomplete
 	e.buf = raw[used:]
-	return head[:n], transform.NewReader(e, e.doc.charset.text)
+	return head[:n], transform.NewReader(e, e.charset.text)
 }

@@ -66,7 +66,14 @@ const (
 // A scanner reads XML 1.0 (fifth edition) with Namespaces, in UTF-8, strictly and as it comes: pieces may end anywhere.
 // It builds nothing and keeps the names in scope only; after an error it must not be fed again. There are no document
 // types, so the only entities are the predefined ones.
+// It may be used again: init forgets everything but what was learned about start tags.
 type scanner struct {
+	progress
+	room room
+}
+
+// progress is all that one document makes of a scanner.
+type progress struct {
 	namespaces
 	limits     Limits
 	on         handler
@@ -108,7 +115,6 @@ type scanner struct {
 	digits   bool // a character reference has some
 	held     [utf8.UTFMax]byte
 	holding  int // octets in held: a character that the piece before began
-	room     room
 }
 
 // An element in scope; its name is names[name:end].
@@ -118,7 +124,7 @@ type element struct {
 	binding          int // of its prefix; only known where the handler hears of it
 }
 
-// room is what a scanner needs for most messages, so that it is allocated at once.
+// room is what a scanner needs for most messages.
 type room struct {
 	stack      [8]element
 	attributes [8]attribute
@@ -127,9 +133,12 @@ type room struct {
 	tag        [64]byte
 }
 
+// forget lets go of what a document made of a scanner.
+func (s *scanner) forget() { s.progress = progress{} }
+
 // init prepares a scanner without octets.
 func (s *scanner) init(on handler, limits Limits) {
-	s.on, s.limits = on, limits
+	s.progress = progress{on: on, limits: limits}
 	s.stack, s.attributes, s.bindings = s.room.stack[:0], s.room.attributes[:0], s.room.bindings[:0]
 	s.names, s.tag = append(s.room.names[:0], "xml"+xmlSpace...), s.room.tag[:0]
 	s.bind(0, len("xml"))

@@ -19,6 +19,7 @@ package soap
 import (
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/caddy-fairway/fairway/ident"
 )
@@ -105,12 +106,33 @@ type Envelope struct {
 	Body   string // local name of the Body's child
 	Fault  bool   // the Body's child is a SOAP Fault: Header may be empty then
 
-	r      io.Reader
-	w      io.Writer // that WriteTo writes to
-	buf    []byte    // octets that Open read and Read did not yield yet
-	err    error     // that ends the octets, after buf
+	r        io.Reader
+	w        io.Writer // that WriteTo writes to
+	buf      []byte    // octets that Open read and Read did not yield yet
+	err      error     // that ends the octets, after buf
+	charset  *charset  // of the octets
+	marked   bool      // they begin with a byte order mark
+	optional optional
+	reading  *reading // nil once the octets have been read to their end
+}
+
+// A reading is what it takes to read an envelope, but for what outlives that. Each serves many envelopes, one by one.
+type reading struct {
 	doc    document
-	reader headerReader
+	header headerReader
+	first  [2 << 10]byte // room for what Open reads
+}
+
+var readings = sync.Pool{New: func() any { return new(reading) }}
+
+// finish gives back what reading needs, once nothing is left to be read.
+func (e *Envelope) finish() {
+	if e.reading != nil {
+		e.reading.doc.forget()
+		e.reading.header = headerReader{}
+		readings.Put(e.reading)
+	}
+	e.r, e.w, e.buf, e.reading = nil, nil, nil, nil
 }
 
 // Open reads from r up to the end of the Header and the name of the Body's first child, and returns what it found,
@@ -118,47 +140,56 @@ type Envelope struct {
 // one that contradicts the envelope's own encoding is refused. Errors of r are returned as they are.
 // The Envelope owns r until it has been read to its end.
 func Open(r io.Reader, contentCharset string, limits Limits) (*Envelope, error) {
-	limits = limits.orDefaults()
-	e := &Envelope{r: r, buf: make([]byte, 0, min(2<<10, limits.Header))}
-	h := &e.reader
-	h.scanner, h.Header = &e.doc.scanner, &e.Header
-	if err := e.doc.init(h, contentCharset, limits); err != nil {
+	e := &Envelope{r: r, reading: readings.Get().(*reading)}
+	if err := e.open(contentCharset, limits.orDefaults()); err != nil {
+		e.finish()
 		return nil, err
 	}
+	return e, nil
+}
+
+func (e *Envelope) open(contentCharset string, limits Limits) error {
+	doc, h := &e.reading.doc, &e.reading.header
+	*h = headerReader{scanner: &doc.scanner, Header: &e.Header, optional: &e.optional}
+	if err := doc.init(h, contentCharset, limits); err != nil {
+		return err
+	}
 	h.watch = depthChild
+	e.buf = e.reading.first[:0:min(len(e.reading.first), limits.Header)]
 	for idle := 0; !h.known && e.err == nil; {
 		if len(e.buf) == limits.Header {
-			return nil, &Error{invalidSOAP, int64(limits.Header), fmt.Sprintf(
+			return &Error{invalidSOAP, int64(limits.Header), fmt.Sprintf(
 				"the Header and the name of the Body's content do not end within %d octets", limits.Header)}
 		}
 		if len(e.buf) == cap(e.buf) {
 			e.buf = append(make([]byte, 0, min(2*cap(e.buf), limits.Header)), e.buf...)
 		}
 		var n int
-		n, e.err = r.Read(e.buf[len(e.buf):cap(e.buf)])
+		n, e.err = e.r.Read(e.buf[len(e.buf):cap(e.buf)])
 		e.buf = e.buf[:len(e.buf)+n]
 		if bad := e.check(e.buf[len(e.buf)-n:]); bad != nil {
-			return nil, bad
+			return bad
 		}
 		if idle++; n > 0 {
 			idle = 0
 		}
 		if idle == 100 {
-			return nil, io.ErrNoProgress
+			return io.ErrNoProgress
 		}
 	}
 	if e.err != nil && e.err != io.EOF {
-		return nil, e.err
+		return e.err
 	}
 	e.Body, e.Fault = h.body, h.fault
-	return e, nil
+	e.charset, e.marked = doc.charset, doc.mark > 0
+	return nil
 }
 
 // check scans octets that were read, and the end of the envelope if they are the last; e.err is what r said.
 func (e *Envelope) check(p []byte) error {
-	err := e.doc.feed(p)
+	err := e.reading.doc.feed(p)
 	if err == nil && e.err == io.EOF {
-		err = e.doc.close()
+		err = e.reading.doc.close()
 	}
 	if err != nil {
 		e.err = err
@@ -172,17 +203,17 @@ func (e *Envelope) check(p []byte) error {
 func (e *Envelope) Read(p []byte) (n int, err error) {
 	if len(e.buf) > 0 {
 		n = copy(p, e.buf)
-		if e.buf = e.buf[n:]; len(e.buf) == 0 {
-			e.buf = nil
-		}
+		e.buf = e.buf[n:]
 		return n, nil
 	}
-	if e.err != nil || len(p) == 0 {
-		return 0, e.err
+	if e.err == nil && len(p) > 0 {
+		n, e.err = e.r.Read(p)
+		if bad := e.check(p[:n]); bad != nil {
+			n = 0
+		}
 	}
-	n, e.err = e.r.Read(p)
-	if bad := e.check(p[:n]); bad != nil {
-		return 0, bad
+	if e.err != nil {
+		e.finish()
 	}
 	return n, e.err
 }
@@ -197,7 +228,6 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 		if n, e.buf = int64(k), e.buf[k:]; err != nil {
 			return n, err
 		}
-		e.buf = nil
 	}
 	from, ok := e.r.(io.WriterTo)
 	if !ok || e.err != nil {
@@ -207,12 +237,14 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 	e.w = w
 	k, err := from.WriteTo((*checked)(e))
 	n += k
-	if e.err != nil {
-		return n, e.err // what the octets show, whatever the source made of it
-	}
-	if err == nil {
+	if err == nil && e.err == nil {
 		e.err = io.EOF
 		err = e.check(nil)
+	} else if e.err != nil {
+		err = e.err // what the octets show, whatever the source made of it
+	}
+	if e.err != nil {
+		e.finish()
 	}
 	return n, err
 }
