@@ -49,20 +49,58 @@ var classes = func() (t [256]uint8) {
 	return t
 }()
 
-// plain returns how many octets at the start of p do not end text. It looks at eight at a time: a subtraction sets
-// the top bit of an octet that is too small, and the lowest top bit set is exact.
+const (
+	ones = 0x0101010101010101 // 1 in each of eight octets
+	tops = 0x8080808080808080 // the top bit of each of eight octets
+)
+
+// plain returns how many octets at the start of p are characters of one or two octets that do not end text. It looks at
+// eight at a time: a subtraction sets the top bit of an octet that is too small, and the lowest top bit set is exact.
 func plain(p []byte) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	following := uint64(0) // the top bit of the first octet, if it is the second of its character
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		ends := (x - ' '*ones) | ((x ^ '<'*ones) - ones) | ((x ^ '&'*ones) - ones) | ((x ^ ']'*ones) - ones)
+		if ends = ends &^ x & tops; x&tops|following != 0 {
+			high := x & tops
+			lead := high & (x << 1)             // 11…, which must be 110xxxxx, and not C0 or C1
+			long := lead & (x << 2)             // 111…
+			some := (x&(0x1E*ones) + 0x7E*ones) // has the top bit where there is some of xxxx
+			missed := high ^ lead ^ (lead<<8 | following)
+			ends |= long | lead&^some | missed
+			following = lead >> 56
+		}
+		if ends != 0 {
+			return whole(p, i+bits.TrailingZeros64(ends)/8)
+		}
+	}
+	i = whole(p, i)
+	for i < len(p) && classes[p[i]]&endsText == 0 {
+		i++
+	}
+	return i
+}
+
+// whole returns i, or the index of the character before it if that lacks its second octet.
+func whole(p []byte, i int) int {
+	if i > 0 && p[i-1] >= 0xC0 {
+		return i - 1
+	}
+	return i
+}
+
+// plainValue returns how many octets at the start of p are plain in an attribute value.
+func plainValue(p []byte) int {
 	i := 0
 	for ; i+8 <= len(p); i += 8 {
 		x := binary.LittleEndian.Uint64(p[i:])
-		small := x - ' '*ones
-		lt, amp, bracket := (x^'<'*ones)-ones, (x^'&'*ones)-ones, (x^']'*ones)-ones
-		if end := (x | small | lt | amp | bracket) & tops; end != 0 {
-			return i + bits.TrailingZeros64(end)/8
+		ends := (x - ' '*ones) | ((x ^ '<'*ones) - ones) | ((x ^ '&'*ones) - ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\''*ones) - ones)
+		if ends = (ends | x) & tops; ends != 0 {
+			return i + bits.TrailingZeros64(ends)/8
 		}
 	}
-	for i < len(p) && classes[p[i]]&endsText == 0 {
+	for i < len(p) && classes[p[i]]&endsValue == 0 {
 		i++
 	}
 	return i

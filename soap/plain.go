@@ -2,48 +2,97 @@
 
 package soap
 
-// Most tags lie wholly in a piece and are plain: visible ASCII and spaces in their attributes, no references, nothing
-// near a limit. plainTag takes them at once; all others, and all that are wrong, are left to scan, which tells the octet
-// that shows it. An element that nobody hears of, without attributes and with nothing but text inside, is not even put
-// on the stack.
+// Most markup lies wholly in a piece and is plain: no references, visible ASCII and spaces in attributes, nothing but
+// characters of one or two octets in text, nothing near a limit. plainMarkup takes it at once; all other markup, and all
+// that is wrong, is left to scan, which tells the octet that shows it.
 
-// plainTag scans the tag whose < is p[i], and returns the index behind it; i if it is not plain: nothing is done then.
-func (s *scanner) plainTag(p []byte, i int) (int, error) {
-	switch {
-	case i+1 == len(p) || !s.settled:
-		return i, nil
-	case p[i+1] == '/':
-		return s.plainEnd(p, i)
-	case len(s.stack) == 0 && s.rooted || len(s.stack) >= s.limits.Depth:
+// plainMarkup scans from the < at p[i] on for as long as all is plain, and returns the index of what is not, or of the
+// end of p. What stands before that index is done, what stands behind it is untouched.
+func (s *scanner) plainMarkup(p []byte, i int) (int, error) {
+	if !s.settled {
 		return i, nil
 	}
-	local, end, ok := plainName(p, i+1)
-	if !ok {
+	for i+1 < len(p) {
+		var behind int
+		var err error
+		s.tagAt = s.base + int64(i)
+		if p[i+1] == '/' {
+			behind, err = s.plainEnd(p, i)
+		} else {
+			behind, err = s.plainStart(p, i)
+		}
+		if err != nil || behind == i {
+			return i, err
+		}
+		if i = s.plainText(p, behind); i == len(p) || p[i] != '<' {
+			return i, nil
+		}
+	}
+	return i, nil
+}
+
+// plainText returns the index of the < that ends the text from p[i] on; i if there is more than that to be told of it.
+func (s *scanner) plainText(p []byte, i int) int {
+	end := s.blank(p, i)
+	if end < len(p) && p[end] != '<' && s.state == inText {
+		end += plain(p[end:])
+	}
+	if end == len(p) || p[end] != '<' {
+		return i
+	}
+	if s.collect == len(s.stack) && s.collect > 0 && end > i {
+		s.keepText(p[i:end])
+		s.cr = false
+	}
+	return end
+}
+
+// A form says where the parts of a start tag stand; offsets are from its < on.
+type form struct {
+	local, nameEnd int // of its name, which begins at 1
+	end            int // behind its >
+	closed         bool
+}
+
+// plainStart scans the start tag whose < is p[i], and returns the index behind it; i if it is not plain: nothing is done
+// then. An element that nobody hears of, without attributes, and with nothing but text inside, is taken whole.
+func (s *scanner) plainStart(p []byte, i int) (int, error) {
+	if len(s.stack) == 0 && s.rooted || len(s.stack) >= s.limits.Depth {
 		return i, nil
 	}
-	at := end
-	if p[at] != '>' {
-		at, ok = s.plainAttributes(p, at)
+	t := p[i:]
+	var f form
+	known := s.tags.expected(t)
+	if known != nil {
+		f = known.form
+		s.attributes = append(s.attributes, s.tags.attributes[known.attributes:known.attributesEnd]...)
+	} else {
+		var ok bool
+		if f, ok = s.plainForm(t); !ok {
+			s.attributes = s.attributes[:0]
+			return i, nil
+		}
 	}
-	closed := ok && at < len(p) && p[at] == '/'
-	if closed {
-		at++
-	}
-	if !ok || at == len(p) || p[at] != '>' || 2*(at-i) > s.left(0) {
+	heard := len(s.stack) < s.watch
+	if 2*f.end > s.left(0) {
 		s.attributes = s.attributes[:0]
 		return i, nil
 	}
-	at++
+	if known == nil {
+		known = s.tags.meet(t[:f.end], f, s.attributes, heard)
+	}
 
-	name, prefix := p[i+1:end], p[i+1:max(i+1, local-1)]
-	if len(s.attributes) == 0 && s.rooted && len(s.stack) >= s.watch {
-		if len(prefix) > 0 && s.find(prefix) == unbound {
+	behind := i + f.end
+	name, prefix := t[1:f.nameEnd], t[1:max(1, f.local-1)]
+	if len(s.attributes) == 0 && !heard && s.rooted {
+		if len(prefix) > 0 && s.bindingOf(known, prefix) == unbound {
 			return i, nil
 		}
-		if closed {
-			return at, nil
+		if f.closed {
+			return behind, nil
 		}
-		if end := leafEnd(p, at, name); end > 0 {
+		if end := leafEnd(p, behind, name); end > 0 {
+			s.tags.ended()
 			return end, nil
 		}
 	}
@@ -51,25 +100,44 @@ func (s *scanner) plainTag(p []byte, i int) (int, error) {
 	s.rooted = true
 	e := s.push()
 	s.names = append(s.names, name...)
-	e.local, e.end = e.name+local-(i+1), len(s.names)
-	var err error
-	if len(s.attributes) == 0 {
-		err = s.openTag(at, prefix)
-	} else {
-		s.declare(p)
+	e.local, e.end = e.name+f.local-1, len(s.names)
+	if len(s.attributes) > 0 {
+		s.declare(t)
 		own := s.tag
-		s.tag, s.values = p, p
-		err = s.openTag(at, prefix)
-		s.tag, s.values = own, nil
+		s.tag, s.values = t, t
+		err := s.openTag(behind, prefix)
+		if s.tag, s.values = own, nil; err != nil {
+			return i, err
+		}
+	} else {
+		if heard || len(prefix) > 0 {
+			if e.binding = s.bindingOf(known, prefix); e.binding == unbound && len(prefix) > 0 {
+				return i, s.undeclared(behind-1, prefix)
+			}
+		}
+		if heard {
+			s.at = behind
+			if err := s.on.start(len(s.stack)); err != nil {
+				return i, err
+			}
+		}
 	}
-	if err != nil {
-		return i, err
+	if f.closed {
+		return behind, s.closeTag(behind)
 	}
-	if closed {
-		return at, s.closeTag(at)
+	s.state = inText
+	return behind, nil
+}
+
+// bindingOf is find for the prefix of an element whose start tag may be known.
+func (s *scanner) bindingOf(known *knownTag, prefix []byte) int {
+	if known == nil {
+		return s.find(prefix)
 	}
-	s.content()
-	return at, nil
+	if known.epoch != s.epoch {
+		known.epoch, known.binding = s.epoch, s.find(prefix)
+	}
+	return known.binding
 }
 
 // leafEnd returns the index behind the end tag of an element that nobody hears of, whose start tag ends before p[i], if
@@ -84,7 +152,7 @@ func leafEnd(p []byte, i int, name []byte) int {
 	return end + 1
 }
 
-// plainEnd is plainTag for an end tag.
+// plainEnd is plainStart for an end tag.
 func (s *scanner) plainEnd(p []byte, i int) (int, error) {
 	if len(s.stack) == 0 {
 		return i, nil
@@ -95,55 +163,67 @@ func (s *scanner) plainEnd(p []byte, i int) (int, error) {
 	if end >= len(p) || p[end] != '>' || string(p[i+len("</"):end]) != string(name) {
 		return i, nil
 	}
+	s.tags.ended()
 	return end + 1, s.closeTag(end + 1)
 }
 
-// plainAttributes scans the attributes from p[i] on, with offsets in p, and returns the index behind them.
-func (s *scanner) plainAttributes(p []byte, i int) (int, bool) {
+// plainForm scans the start tag at the start of t, and puts its attributes into s.attributes, with offsets in t.
+func (s *scanner) plainForm(t []byte) (f form, ok bool) {
+	if f.local, f.nameEnd, ok = plainName(t, 1); !ok {
+		return f, false
+	}
+	at := f.nameEnd
+	if t[at] != '>' {
+		at, ok = s.plainAttributes(t, at)
+	}
+	if f.closed = ok && at < len(t) && t[at] == '/'; f.closed {
+		at++
+	}
+	f.end = at + 1
+	return f, ok && at < len(t) && t[at] == '>'
+}
+
+// plainAttributes scans the attributes from t[i] on, and returns the index behind them.
+func (s *scanner) plainAttributes(t []byte, i int) (int, bool) {
 	for {
 		start := i
-		for i < len(p) && classes[p[i]]&isSpace != 0 {
+		for i < len(t) && classes[t[i]]&isSpace != 0 {
 			i++
 		}
-		if i == start || i == len(p) || classes[p[i]]&isNameStart == 0 {
+		if i == start || i == len(t) || classes[t[i]]&isNameStart == 0 {
 			return i, true
 		}
-		local, end, ok := plainName(p, i)
-		if !ok || end+1 >= len(p) || p[end] != '=' || len(s.attributes) >= s.limits.Attributes {
+		local, end, ok := plainName(t, i)
+		if !ok || end+1 >= len(t) || t[end] != '=' || len(s.attributes) >= s.limits.Attributes {
 			return i, false
 		}
-		quote := p[end+1]
+		quote := t[end+1]
 		value := end + 2
-		next := value
-		for next < len(p) && classes[p[next]]&endsValue == 0 {
-			next++
-		}
-		if quote != '"' && quote != '\'' || next == len(p) || p[next] != quote {
+		next := value + plainValue(t[value:])
+		if quote != '"' && quote != '\'' || next == len(t) || t[next] != quote {
 			return i, false
 		}
-		s.attributes = append(s.attributes, attribute{})
-		a := &s.attributes[len(s.attributes)-1]
-		a.name, a.local, a.nameEnd = i, local, end
-		a.value, a.valueEnd = value, next
-		a.binding = unbound
-		if prefix, ok := declared(p[i:end]); ok {
-			if forbidden(prefix, p[value:next]) != "" {
-				return i, false
+		s.attributes = append(s.attributes, attribute{name: i, local: local, nameEnd: end, value: value, valueEnd: next, binding: unbound})
+		if t[i] == 'x' {
+			if prefix, ok := declared(t[i:end]); ok {
+				if forbidden(prefix, t[value:next]) != "" {
+					return i, false
+				}
+				s.attributes[len(s.attributes)-1].binding = declaration
 			}
-			a.binding = declaration
 		}
 		i = next + 1
 	}
 }
 
 // declare binds what the attributes declare.
-func (s *scanner) declare(p []byte) {
+func (s *scanner) declare(t []byte) {
 	for i := range s.attributes {
 		if a := &s.attributes[i]; a.binding == declaration {
-			prefix, _ := declared(p[a.name:a.nameEnd])
+			prefix, _ := declared(t[a.name:a.nameEnd])
 			start := len(s.names)
 			s.names = append(s.names, prefix...)
-			s.names = append(s.names, p[a.value:a.valueEnd]...)
+			s.names = append(s.names, t[a.value:a.valueEnd]...)
 			s.bind(start, start+len(prefix))
 		}
 	}

@@ -70,6 +70,7 @@ const (
 type scanner struct {
 	progress
 	room room
+	tags knownTags
 }
 
 // progress is all that one document makes of a scanner.
@@ -134,11 +135,13 @@ type room struct {
 }
 
 // forget lets go of what a document made of a scanner.
-func (s *scanner) forget() { s.progress = progress{} }
+func (s *scanner) forget() { s.progress = progress{namespaces: namespaces{epoch: s.epoch}} }
 
 // init prepares a scanner without octets.
 func (s *scanner) init(on handler, limits Limits) {
-	s.progress = progress{on: on, limits: limits}
+	s.forget()
+	s.tags.begin()
+	s.on, s.limits = on, limits
 	s.stack, s.attributes, s.bindings = s.room.stack[:0], s.room.attributes[:0], s.room.bindings[:0]
 	s.names, s.tag = append(s.room.names[:0], "xml"+xmlSpace...), s.room.tag[:0]
 	s.bind(0, len("xml"))
@@ -281,12 +284,11 @@ func (s *scanner) scan(p []byte) (err error) {
 				i++
 				continue
 			}
-			s.tagAt = s.base + int64(i)
-			tag := i
-			if i, err = s.plainTag(p, i); err != nil {
+			if i, err = s.plainMarkup(p, i); err != nil {
 				return err
 			}
-			if i == tag {
+			if i < len(p) && p[i] == '<' {
+				s.tagAt = s.base + int64(i)
 				s.state = afterLess
 				i++
 			}

@@ -200,7 +200,7 @@ func (s *scanner) openTag(i int, prefix []byte) error {
 	if prefixed := len(prefix) > 0; prefixed || depth <= s.watch {
 		e := &s.stack[depth-1]
 		if e.binding = s.find(prefix); e.binding == unbound && prefixed {
-			return s.fail(i-1, invalidSOAP, "the prefix %s of an element is not declared", quote(prefix))
+			return s.undeclared(i-1, prefix)
 		}
 	}
 	if depth <= s.watch {
@@ -211,6 +211,11 @@ func (s *scanner) openTag(i int, prefix []byte) error {
 	}
 	s.attributes, s.tag, s.values = s.attributes[:0], s.tag[:0], s.values[:0]
 	return nil
+}
+
+// undeclared is the error about the prefix of an element whose start tag ends at index i.
+func (s *scanner) undeclared(i int, prefix []byte) error {
+	return s.fail(i, invalidSOAP, "the prefix %s of an element is not declared", quote(prefix))
 }
 
 // judgeAttributes finds the namespaces of the attributes of a start tag, whose > stands before index i.
