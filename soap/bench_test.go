@@ -156,8 +156,8 @@ func inPieces(b *testing.B) func([]byte) {
 	}
 }
 
-// header opens envelopes.
-func header(b *testing.B) func([]byte) {
+// headers opens envelopes.
+func headers(b *testing.B) func([]byte) {
 	return func(data []byte) {
 		if _, err := Open(bytes.NewReader(data), "", Limits{}); err != nil {
 			b.Fatal(err)
@@ -180,7 +180,7 @@ func BenchmarkVectors(b *testing.B) {
 	if len(data) < 20 {
 		b.Fatalf("only %d envelopes", len(data))
 	}
-	b.Run("header", func(b *testing.B) { beside(b, data, header(b)) })
+	b.Run("header", func(b *testing.B) { beside(b, data, headers(b)) })
 	b.Run("whole", func(b *testing.B) { beside(b, data, wholly(b)) })
 }
 
@@ -206,7 +206,7 @@ func BenchmarkMessage(b *testing.B) {
 		name string
 		read func([]byte)
 	}{
-		{"header", header(b)}, {"whole", wholly(b)}, {"encoding-xml", func(data []byte) { _ = acceptedByStandard(data) }},
+		{"header", headers(b)}, {"whole", wholly(b)}, {"encoding-xml", func(data []byte) { _ = acceptedByStandard(data) }},
 	} {
 		b.Run(reader.name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))

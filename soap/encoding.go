@@ -190,13 +190,23 @@ func (d *document) init(on handler, contentCharset string, limits Limits) error 
 // feed scans the next octets.
 func (d *document) feed(p []byte) error {
 	if d.charset == nil {
-		n := copy(d.first[d.had:], p)
-		if d.had += n; d.had < len(d.first) {
-			return nil
-		}
-		p = p[n:]
-		if err := d.begin(); err != nil {
-			return err
+		if d.had == 0 && len(p) >= len(d.first) {
+			if err := d.begin(p[:len(d.first)]); err != nil {
+				return err
+			}
+			p = p[d.mark:]
+		} else {
+			n := copy(d.first[d.had:], p)
+			if d.had += n; d.had < len(d.first) {
+				return nil
+			}
+			if err := d.begin(d.first[:]); err != nil {
+				return err
+			}
+			if err := d.feed(d.first[d.mark:]); err != nil {
+				return err
+			}
+			p = p[n:]
 		}
 	}
 	for !d.settled && len(p) > 0 {
@@ -215,7 +225,9 @@ func (d *document) feed(p []byte) error {
 // together returns how many octets of p surely are of the charset that is known so far: those of an XML declaration,
 // whose end may change it, or one.
 func (d *document) together(p []byte) int {
-	if d.state == inDeclaration && d.charset == utf8Charset {
+	const begins = "<?xml"
+	atStart := d.base == 0 && len(p) > len(begins) && string(p[:len(begins)]) == begins && classes[p[len(begins)]]&isSpace != 0
+	if (atStart || d.state == inDeclaration) && d.charset == utf8Charset {
 		if end := bytes.IndexByte(p, '>'); end >= 0 {
 			return end + 1
 		}
@@ -226,7 +238,10 @@ func (d *document) together(p []byte) int {
 // close says whether the document may end here.
 func (d *document) close() error {
 	if d.charset == nil {
-		if err := d.begin(); err != nil {
+		if err := d.begin(d.first[:d.had]); err != nil {
+			return err
+		}
+		if err := d.feed(d.first[d.mark:d.had]); err != nil {
 			return err
 		}
 	}
@@ -237,10 +252,11 @@ func (d *document) close() error {
 }
 
 // begin tells the family of charsets by the first octets (XML 1.0, appendix F).
-func (d *document) begin() error {
-	first := string(d.first[:d.had])
-	starts := func(octets string) bool { return strings.HasPrefix(first, octets) }
+func (d *document) begin(first []byte) error {
+	starts := func(octets string) bool { return bytes.HasPrefix(first, []byte(octets)) }
 	switch {
+	case starts("<?xm"):
+		d.charset = utf8Charset
 	case starts("\xEF\xBB\xBF"):
 		d.charset, d.mark = utf8Charset, 3
 	case starts("\xFF\xFE\x00\x00"), starts("\x00\x00\xFE\xFF"), starts("<\x00\x00\x00"), starts("\x00\x00\x00<"):
@@ -259,7 +275,7 @@ func (d *document) begin() error {
 		d.charset = utf8Charset
 	}
 	d.from = int64(d.mark)
-	return d.feed(d.first[d.mark:d.had])
+	return nil
 }
 
 // settleCharset tells the charset, which the XML declaration may name.

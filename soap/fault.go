@@ -50,9 +50,9 @@ type faultReader struct {
 }
 
 func (f *faultReader) start(depth int) error {
-	path := [...]string{"Envelope", "Body", "Fault"}
+	path := [...]word{envelope, body, fault}
 	if depth <= len(path) {
-		if !f.read && depth == f.in+1 && f.is(soapSpace, path[f.in]) {
+		if !f.read && depth == f.in+1 && f.is(ofSOAP, path[f.in]) {
 			f.in++
 		}
 		return nil
@@ -61,17 +61,17 @@ func (f *faultReader) start(depth int) error {
 		return nil
 	}
 	var field *string
-	_, local := f.expanded()
+	w, _ := f.word()
 	own := depth == len(path)+1
 	switch {
-	case string(local) == "faultDetail" && !f.detail:
+	case w == faultDetail && !f.detail:
 		f.detail = true
 		field = &f.fault.Detail
-	case own && f.is("", "faultcode"):
+	case own && f.is(ofNone, faultCode):
 		field = &f.fault.Code
-	case own && f.is("", "faultstring"):
+	case own && f.is(ofNone, faultString):
 		field = &f.fault.String
-	case own && f.is("", "faultactor"):
+	case own && f.is(ofNone, faultActor):
 		field = &f.fault.Actor
 	}
 	if field != nil {

@@ -3,18 +3,9 @@
 package soap
 
 import (
-	"math/bits"
 	"strings"
 
 	"github.com/caddy-fairway/fairway/ident"
-)
-
-const (
-	soapSpace   = "http://schemas.xmlsoap.org/soap/envelope/"
-	soap12Space = "http://www.w3.org/2003/05/soap-envelope"
-	xroadSpace  = "http://x-road.eu/xsd/xroad.xsd"
-	identSpace  = "http://x-road.eu/xsd/identifiers"
-	partySpace  = "http://x-road.eu/xsd/representation.xsd"
 )
 
 // How deep the elements of an envelope stand.
@@ -25,93 +16,8 @@ const (
 	depthChild    // children of header blocks
 )
 
-// The header blocks (message-and-transport 3.2).
-const (
-	noBlock = iota
-	client
-	service
-	securityServer
-	userID
-	id
-	issue
-	protocolVersion
-	requestHash
-	representedParty
-)
-
-// The children of identifiers and of the represented party (message-and-transport 3.3).
-const (
-	xRoadInstance = iota
-	memberClass
-	memberCode
-	subsystemCode
-	serviceCode
-	serviceVersion
-	serverCode
-	partyClass
-	partyCode
-	noChild
-)
-
-// blocks says what a header block is called and made of; a block without children is a string.
-var blocks = [...]struct {
-	space, name string
-	types       []string // what objectType may say
-	children    set
-	required    set // children that must be there and not blank
-	solid       set // children that must not be blank if they are there
-}{
-	client: {
-		xroadSpace, "client", []string{"MEMBER", "SUBSYSTEM"},
-		of(xRoadInstance, memberClass, memberCode, subsystemCode), of(xRoadInstance, memberClass, memberCode), of(subsystemCode),
-	},
-	service: {
-		xroadSpace, "service", []string{"SERVICE"},
-		of(xRoadInstance, memberClass, memberCode, subsystemCode, serviceCode, serviceVersion),
-		of(xRoadInstance, memberClass, memberCode, serviceCode), 0,
-	},
-	securityServer: {
-		xroadSpace, "securityServer", []string{"SERVER"},
-		of(xRoadInstance, memberClass, memberCode, serverCode), of(xRoadInstance, memberClass, memberCode, serverCode), 0,
-	},
-	userID:           {space: xroadSpace, name: "userId"},
-	id:               {space: xroadSpace, name: "id"},
-	issue:            {space: xroadSpace, name: "issue"},
-	protocolVersion:  {space: xroadSpace, name: "protocolVersion"},
-	requestHash:      {space: xroadSpace, name: "requestHash"},
-	representedParty: {space: partySpace, name: "representedParty", children: of(partyClass, partyCode)},
-}
-
-var children = [...]struct{ space, name string }{
-	xRoadInstance:  {identSpace, "xRoadInstance"},
-	memberClass:    {identSpace, "memberClass"},
-	memberCode:     {identSpace, "memberCode"},
-	subsystemCode:  {identSpace, "subsystemCode"},
-	serviceCode:    {identSpace, "serviceCode"},
-	serviceVersion: {identSpace, "serviceVersion"},
-	serverCode:     {identSpace, "serverCode"},
-	partyClass:     {partySpace, "partyClass"},
-	partyCode:      {partySpace, "partyCode"},
-}
-
 // usualValues is how many octets the values of most headers have.
 const usualValues = 256
-
-// A set holds small numbers.
-type set uint16
-
-func of(members ...int) (s set) {
-	for _, m := range members {
-		s |= 1 << m
-	}
-	return s
-}
-
-func (s set) has(m int) bool { return s&(1<<m) != 0 }
-
-// first returns the least member, rest the others.
-func (s set) first() int { return bits.TrailingZeros16(uint16(s)) }
-func (s set) rest() set  { return s & (s - 1) }
 
 // A headerReader hears of the elements of an envelope and fills in its header.
 type headerReader struct {
@@ -128,11 +34,14 @@ type headerReader struct {
 
 	blocks   set    // that were there
 	foreign  string // namespace of a block that is called like one of X-Road's
-	block    int    // being read
+	block    word   // being read, or none
 	children set    // of that block, that were there
-	child    int    // being read
-	values   [noChild]string
+	child    word   // being read, or none
+	values   values // of the children
 }
+
+// values are what children of a block say, by their words.
+type values [partyCode + 1]string
 
 // optional is room for the values that a Header points to.
 type optional struct{ userID, issue, requestHash string }
@@ -178,9 +87,9 @@ func (h *headerReader) end(depth int) error {
 
 func (h *headerReader) startEnvelope() error {
 	switch {
-	case h.is(soapSpace, "Envelope"):
+	case h.is(ofSOAP, envelope):
 		return nil
-	case h.is(soap12Space, "Envelope"):
+	case h.is(ofSOAP12, envelope):
 		return h.refuse(invalidSOAP, "the envelope is SOAP 1.2; X-Road speaks SOAP 1.1, namespace %s", soapSpace)
 	}
 	space, local := h.expanded()
@@ -189,7 +98,7 @@ func (h *headerReader) startEnvelope() error {
 
 func (h *headerReader) startPart() error {
 	switch {
-	case h.is(soapSpace, "Header"):
+	case h.is(ofSOAP, header):
 		switch {
 		case h.hasHeader:
 			return h.refuse(invalidSOAP, "a second Header stands in the envelope; put all blocks into one")
@@ -198,7 +107,7 @@ func (h *headerReader) startPart() error {
 		}
 		h.hasHeader, h.inHeader, h.keepValues = true, true, true
 		h.value.Grow(usualValues)
-	case h.is(soapSpace, "Body"):
+	case h.is(ofSOAP, body):
 		if h.hasBody {
 			return h.refuse(invalidBody, "a second Body stands in the envelope; send one")
 		}
@@ -217,7 +126,7 @@ func (h *headerReader) startContent() error {
 		return h.refuse(invalidBody, "a second element, %s, stands in the Body; put all of the content into one", quote(local))
 	}
 	h.value.Write(local)
-	h.hasChild, h.body, h.fault = true, h.value.String()[h.value.Len()-len(local):], h.is(soapSpace, "Fault")
+	h.hasChild, h.body, h.fault = true, h.value.String()[h.value.Len()-len(local):], h.is(ofSOAP, fault)
 	if !h.fault {
 		if err := h.judge(); err != nil {
 			return err
@@ -228,35 +137,32 @@ func (h *headerReader) startContent() error {
 }
 
 func (h *headerReader) startBlock() error {
-	h.block = noBlock
-	space, local := h.expanded()
-	for b := client; b < len(blocks) && h.block == noBlock; b++ {
-		if blocks[b].name == string(local) && blocks[b].space == string(space) {
-			h.block = b
-		}
-	}
-	b := &blocks[h.block]
-	switch {
-	case h.block == noBlock:
-		for b := range blocks {
-			if blocks[b].name == string(local) {
-				h.foreign = string(space)
-			}
-		}
+	h.block = none
+	w, space := h.word()
+	if w < client || w > representedParty {
 		return nil
-	case h.blocks.has(h.block):
+	}
+	b := &terms[w]
+	switch {
+	case b.space != space:
+		uri, _ := h.expanded()
+		h.foreign = string(uri)
+		return nil
+	case h.blocks.has(w):
 		return h.refuse(duplicateHeaderField, "the block %s stands twice in the Header; send it once", b.name)
 	}
+	h.block = w
 	h.blocks |= of(h.block)
-	h.children, h.child, h.values = 0, noChild, [noChild]string{}
 	h.splice.start(h)
 	if b.children == 0 {
 		h.gather(depthBlock)
+	} else {
+		h.children, h.child, h.values = 0, none, values{}
 	}
 	if b.types == nil {
 		return nil
 	}
-	what, ok := h.attribute(identSpace, "objectType")
+	what, ok := h.attribute(ofIdentifiers, "objectType")
 	if !ok {
 		return h.refuse(invalidXML, "the block %s has no attribute objectType of namespace %s", b.name, identSpace)
 	}
@@ -269,45 +175,39 @@ func (h *headerReader) startBlock() error {
 }
 
 func (h *headerReader) startChild() error {
-	if h.block == noBlock || blocks[h.block].children == 0 {
+	w, space := h.word()
+	switch {
+	case !terms[h.block].children.has(w) || terms[w].space != space:
 		return nil
+	case h.children.has(w):
+		return h.refuse(duplicateHeaderField, "%s stands twice in the block %s; send it once", terms[w].name, terms[h.block].name)
 	}
-	space, local := h.expanded()
-	for all := blocks[h.block].children; all != 0; all = all.rest() {
-		c := all.first()
-		if children[c].name != string(local) || children[c].space != string(space) {
-			continue
-		}
-		if h.children.has(c) {
-			return h.refuse(duplicateHeaderField, "%s stands twice in the block %s; send it once", children[c].name, blocks[h.block].name)
-		}
-		h.children |= of(c)
-		h.child = c
-		h.gather(depthChild)
-	}
+	h.children |= of(w)
+	h.child = w
+	h.gather(depthChild)
 	return nil
 }
 
 func (h *headerReader) endChild() {
-	if h.block != noBlock && h.child != noChild {
+	if h.child != none {
 		h.values[h.child] = h.gathered()
-		h.child, h.collect = noChild, 0
+		h.child, h.collect = none, 0
 	}
 }
 
 func (h *headerReader) endBlock() error {
-	if h.block == noBlock {
+	if h.block == none {
 		return nil
 	}
-	b := &blocks[h.block]
+	b := &terms[h.block]
 	for must := b.required | b.solid&h.children; must != 0; must = must.rest() {
 		if c := must.first(); strings.TrimSpace(h.values[c]) == "" {
-			return h.refuse(internalError, "in the block %s: '%s' must not be blank", b.name, children[c].name)
+			return h.refuse(internalError, "in the block %s: '%s' must not be blank", b.name, terms[c].name)
 		}
 	}
 	h.splice.end(h)
 	h.set(h.gathered())
-	h.block, h.collect = noBlock, 0
+	h.block, h.collect = none, 0
 	return nil
 }
 
@@ -349,7 +249,7 @@ func (h *headerReader) set(text string) {
 }
 
 // note remembers that an optional child was there without content.
-func (h *headerReader) note(child int, empty uint8) {
+func (h *headerReader) note(child word, empty uint8) {
 	if h.children.has(child) && h.values[child] == "" {
 		h.empty |= empty
 	}
@@ -363,13 +263,13 @@ func (h *headerReader) judge() error {
 	case !h.hasBody:
 		return h.refuse(missingBody, "the envelope has no Body")
 	}
-	for _, b := range []int{protocolVersion, client, id, service} {
+	for _, b := range [...]word{protocolVersion, client, id, service} {
 		switch {
 		case h.blocks.has(b):
 		case h.foreign != "":
-			return h.refuse(missingHeaderField, "the Header above has no block %s of namespace %s; blocks of namespace %s are ignored", blocks[b].name, xroadSpace, quote(h.foreign))
+			return h.refuse(missingHeaderField, "the Header above has no block %s of namespace %s; blocks of namespace %s are ignored", terms[b].name, xroadSpace, quote(h.foreign))
 		default:
-			return h.refuse(missingHeaderField, "the Header above has no block %s of namespace %s", blocks[b].name, xroadSpace)
+			return h.refuse(missingHeaderField, "the Header above has no block %s of namespace %s", terms[b].name, xroadSpace)
 		}
 		if b == protocolVersion && !strings.HasPrefix(h.ProtocolVersion, "4.") {
 			return h.refuse(invalidProtocolVersion, "the protocolVersion is %s; it must begin with 4.", quote(h.ProtocolVersion))

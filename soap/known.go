@@ -2,10 +2,7 @@
 
 package soap
 
-import (
-	"bytes"
-	"hash/maphash"
-)
+import "hash/maphash"
 
 // The start tags of envelopes are few and come again, and in the same order: those of a header in every message, those of
 // a row in every row. A scanner learns them: what form the octets of a tag have depends on nothing but these octets, so
@@ -20,20 +17,24 @@ const (
 	knownSlots      = 2 * knownMost
 )
 
-// A knownTag is a start tag that is well-formed in itself and may stand wherever its namespaces are declared.
-type knownTag struct {
-	form
-	octets, octetsEnd         int
-	attributes, attributesEnd int
-	next                      [knownEnds]uint8 // the tag that followed it last, by the number of end tags between them
+// A startTag says what its octets alone show: where its parts stand, by offsets from its <, and the word in its name.
+type startTag struct {
+	local, nameEnd int // of its name, which begins at 1
+	end            int // behind its >
+	closed         bool
+	word           word
+
+	// If it is known:
+	octets, attributes, attributesEnd int              // where they stand in knownTags
+	next                              [knownEnds]uint8 // the tag that followed it last, by the number of end tags between
 
 	epoch   uint64 // of the namespaces in scope when the binding was found
 	binding int    // of its prefix
 }
 
-// knownTags are the start tags that a scanner has learned. tags[0] stands for all that are not.
+// knownTags are the start tags that a scanner has learned; tags[0] stands for all others.
 type knownTags struct {
-	tags       [knownMost + 1]knownTag
+	tags       [knownMost + 1]startTag
 	n          int // that are known
 	octets     [knownOctets]byte
 	attributes [knownAttributes]attribute
@@ -46,17 +47,16 @@ type knownTags struct {
 // begin begins another document. If there was no room for the tags of those before, all are forgotten.
 func (k *knownTags) begin() {
 	if k.full {
-		k.n, k.full, k.tags[0], k.slots = 0, false, knownTag{}, [knownSlots]uint8{}
+		k.n, k.full, k.tags[0], k.slots = 0, false, startTag{}, [knownSlots]uint8{}
 	}
 	k.last, k.ends = 0, 0
 }
 
 // expected returns the start tag that is expected next, if it stands at the start of t, else nil.
-func (k *knownTags) expected(t []byte) *knownTag {
+func (k *knownTags) expected(t []byte) *startTag {
 	next := k.tags[k.last].next[k.ends%knownEnds]
 	tag := &k.tags[next]
-	octets := k.octets[tag.octets:tag.octetsEnd]
-	if next == 0 || len(octets) > len(t) || string(octets) != string(t[:len(octets)]) {
+	if next == 0 || tag.end > len(t) || string(k.octets[tag.octets:tag.octets+tag.end]) != string(t[:tag.end]) {
 		return nil
 	}
 	k.last, k.ends = next, 0
@@ -66,41 +66,50 @@ func (k *knownTags) expected(t []byte) *knownTag {
 // ended notes an end tag.
 func (k *knownTags) ended() { k.ends = min(k.ends+1, knownEnds-1) }
 
-// meet learns a start tag of that form, and that it followed the one before; it is known afterwards, or there is no
-// room, and it returns nil. A tag with attributes is learned if it is heard of: the values of others change.
-func (k *knownTags) meet(octets []byte, f form, attributes []attribute, heard bool) *knownTag {
+// meet learns the start tag at the start of t, and that it followed the one before. One with attributes is learned if it
+// is heard of; the values of others change.
+func (k *knownTags) meet(t []byte, tag startTag, attributes []attribute, heard bool) *startTag {
 	i := uint8(0)
 	if len(attributes) == 0 || heard {
-		i = k.index(octets, f, attributes)
+		i = k.index(t[:tag.end], &tag, attributes)
 	}
 	if i > 0 {
 		k.tags[k.last].next[k.ends] = i
+	} else {
+		tag.next = k.tags[0].next
+		k.tags[0] = tag
+		if heard {
+			k.tags[0].word = wordOf(t[tag.local:tag.nameEnd])
+		}
 	}
 	k.last, k.ends = i, 0
-	if i == 0 {
-		return nil
-	}
 	return &k.tags[i]
 }
 
 // index returns the index of a tag, which it learns if there is room, or 0.
-func (k *knownTags) index(octets []byte, f form, attributes []attribute) uint8 {
+func (k *knownTags) index(octets []byte, tag *startTag, attributes []attribute) uint8 {
 	slot := maphash.Bytes(seed, octets) % knownSlots
 	for ; k.slots[slot] > 0; slot = (slot + 1) % knownSlots {
-		if t := &k.tags[k.slots[slot]]; bytes.Equal(octets, k.octets[t.octets:t.octetsEnd]) {
+		if t := &k.tags[k.slots[slot]]; string(octets) == string(k.octets[t.octets:t.octets+t.end]) {
 			return k.slots[slot]
 		}
 	}
-	t := &k.tags[k.n] // the last one
-	from, first := t.octetsEnd, t.attributesEnd
+	from, first := 0, 0
+	if k.n > 0 {
+		last := &k.tags[k.n]
+		from, first = last.octets+last.end, last.attributesEnd
+	}
 	if k.n == knownMost || len(octets) > knownOctets-from || len(attributes) > knownAttributes-first {
 		k.full = true
 		return 0
 	}
 	k.n++
+	k.slots[slot] = uint8(k.n)
+	learned := &k.tags[k.n]
+	*learned = *tag
+	learned.word = wordOf(octets[tag.local:tag.nameEnd])
+	learned.octets, learned.attributes, learned.attributesEnd = from, first, first+len(attributes)
 	copy(k.octets[from:], octets)
 	copy(k.attributes[first:], attributes)
-	k.tags[k.n] = knownTag{form: f, octets: from, octetsEnd: from + len(octets), attributes: first, attributesEnd: first + len(attributes)}
-	k.slots[slot] = uint8(k.n)
 	return uint8(k.n)
 }

@@ -39,6 +39,7 @@ const (
 // A binding is one declaration: names[prefix:uri] stands for names[uri:end].
 type binding struct {
 	prefix, uri, end int
+	space            space
 	hash             uint64 // of the prefix; only known beyond few
 	uriHash          uint64 // 0 until it is asked for
 	next             int32  // like a bucket: the one declared before it
@@ -46,7 +47,7 @@ type binding struct {
 
 // bind ends a declaration, whose prefix begins at prefix and whose URI at uri and reaches to the end of names.
 func (n *namespaces) bind(prefix, uri int) {
-	b := binding{prefix: prefix, uri: uri, end: len(n.names)}
+	b := binding{prefix: prefix, uri: uri, end: len(n.names), space: spaceOf(n.names[uri:])}
 	if len(n.bindings) >= few {
 		if n.buckets == nil {
 			n.buckets = make([]int32, buckets)
@@ -109,6 +110,14 @@ func (n *namespaces) uri(binding int) []byte {
 	}
 	b := &n.bindings[binding]
 	return n.names[b.uri:b.end]
+}
+
+// space returns the namespace of a binding.
+func (n *namespaces) space(binding int) space {
+	if binding < 0 {
+		return ofNone
+	}
+	return n.bindings[binding].space
 }
 
 // uriHash returns a hash of the URI of a binding.

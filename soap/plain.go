@@ -33,7 +33,7 @@ func (s *scanner) plainMarkup(p []byte, i int) (int, error) {
 
 // plainText returns the index of the < that ends the text from p[i] on; i if there is more than that to be told of it.
 func (s *scanner) plainText(p []byte, i int) int {
-	end := s.blank(p, i)
+	end := i + spaces(p[i:])
 	if end < len(p) && p[end] != '<' && s.state == inText {
 		end += plain(p[end:])
 	}
@@ -47,48 +47,27 @@ func (s *scanner) plainText(p []byte, i int) int {
 	return end
 }
 
-// A form says where the parts of a start tag stand; offsets are from its < on.
-type form struct {
-	local, nameEnd int // of its name, which begins at 1
-	end            int // behind its >
-	closed         bool
-}
-
 // plainStart scans the start tag whose < is p[i], and returns the index behind it; i if it is not plain: nothing is done
 // then. An element that nobody hears of, without attributes, and with nothing but text inside, is taken whole.
 func (s *scanner) plainStart(p []byte, i int) (int, error) {
-	if len(s.stack) == 0 && s.rooted || len(s.stack) >= s.limits.Depth {
+	depth := len(s.stack)
+	if depth == 0 && s.rooted || depth >= s.limits.Depth {
 		return i, nil
 	}
 	t := p[i:]
-	var f form
-	known := s.tags.expected(t)
-	if known != nil {
-		f = known.form
-		s.attributes = append(s.attributes, s.tags.attributes[known.attributes:known.attributesEnd]...)
-	} else {
-		var ok bool
-		if f, ok = s.plainForm(t); !ok {
-			s.attributes = s.attributes[:0]
-			return i, nil
-		}
-	}
-	heard := len(s.stack) < s.watch
-	if 2*f.end > s.left(0) {
+	heard := depth < s.watch
+	tag := s.plainTag(t, heard)
+	if tag == nil || 2*tag.end > s.left(0) {
 		s.attributes = s.attributes[:0]
 		return i, nil
 	}
-	if known == nil {
-		known = s.tags.meet(t[:f.end], f, s.attributes, heard)
-	}
-
-	behind := i + f.end
-	name, prefix := t[1:f.nameEnd], t[1:max(1, f.local-1)]
-	if len(s.attributes) == 0 && !heard && s.rooted {
-		if len(prefix) > 0 && s.bindingOf(known, prefix) == unbound {
+	behind := i + tag.end
+	name, prefix := t[1:tag.nameEnd], t[1:max(1, tag.local-1)]
+	if len(s.attributes) == 0 && !heard && depth > 0 {
+		if len(prefix) > 0 && s.bindingOf(tag, prefix) == unbound {
 			return i, nil
 		}
-		if f.closed {
+		if tag.closed {
 			return behind, nil
 		}
 		if end := leafEnd(p, behind, name); end > 0 {
@@ -97,47 +76,44 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 		}
 	}
 
-	s.rooted = true
+	s.rooted, s.state = true, inText
 	e := s.push()
 	s.names = append(s.names, name...)
-	e.local, e.end = e.name+f.local-1, len(s.names)
+	e.local, e.end, e.word = e.name+tag.local-1, len(s.names), tag.word
+	own := s.tag
 	if len(s.attributes) > 0 {
 		s.declare(t)
-		own := s.tag
 		s.tag, s.values = t, t
-		err := s.openTag(behind, prefix)
-		if s.tag, s.values = own, nil; err != nil {
+		if err := s.judgeAttributes(behind); err != nil {
 			return i, err
 		}
-	} else {
-		if heard || len(prefix) > 0 {
-			if e.binding = s.bindingOf(known, prefix); e.binding == unbound && len(prefix) > 0 {
-				return i, s.undeclared(behind-1, prefix)
-			}
-		}
-		if heard {
-			s.at = behind
-			if err := s.on.start(len(s.stack)); err != nil {
-				return i, err
-			}
+	}
+	if heard || len(prefix) > 0 {
+		if e.binding = s.bindingOf(tag, prefix); e.binding == unbound && len(prefix) > 0 {
+			return i, s.undeclared(behind-1, prefix)
 		}
 	}
-	if f.closed {
+	if heard {
+		s.at = behind
+		if err := s.on.start(depth + 1); err != nil {
+			return i, err
+		}
+	}
+	if len(s.attributes) > 0 {
+		s.attributes, s.tag, s.values = s.attributes[:0], own, nil
+	}
+	if tag.closed {
 		return behind, s.closeTag(behind)
 	}
-	s.state = inText
 	return behind, nil
 }
 
-// bindingOf is find for the prefix of an element whose start tag may be known.
-func (s *scanner) bindingOf(known *knownTag, prefix []byte) int {
-	if known == nil {
-		return s.find(prefix)
+// bindingOf is find for the prefix of an element.
+func (s *scanner) bindingOf(tag *startTag, prefix []byte) int {
+	if tag.epoch != s.epoch {
+		tag.epoch, tag.binding = s.epoch, s.find(prefix)
 	}
-	if known.epoch != s.epoch {
-		known.epoch, known.binding = s.epoch, s.find(prefix)
-	}
-	return known.binding
+	return tag.binding
 }
 
 // leafEnd returns the index behind the end tag of an element that nobody hears of, whose start tag ends before p[i], if
@@ -167,20 +143,32 @@ func (s *scanner) plainEnd(p []byte, i int) (int, error) {
 	return end + 1, s.closeTag(end + 1)
 }
 
-// plainForm scans the start tag at the start of t, and puts its attributes into s.attributes, with offsets in t.
-func (s *scanner) plainForm(t []byte) (f form, ok bool) {
-	if f.local, f.nameEnd, ok = plainName(t, 1); !ok {
-		return f, false
+// plainTag returns what there is to know of the start tag at the start of t, and puts its attributes into s.attributes,
+// with offsets in t; nil if it is not plain. It is valid until the next start tag.
+func (s *scanner) plainTag(t []byte, heard bool) *startTag {
+	if tag := s.tags.expected(t); tag != nil {
+		if tag.attributes < tag.attributesEnd {
+			s.attributes = append(s.attributes, s.tags.attributes[tag.attributes:tag.attributesEnd]...)
+		}
+		return tag
 	}
-	at := f.nameEnd
+	var tag startTag
+	var ok bool
+	if tag.local, tag.nameEnd, ok = plainName(t, 1); !ok {
+		return nil
+	}
+	at := tag.nameEnd
 	if t[at] != '>' {
 		at, ok = s.plainAttributes(t, at)
 	}
-	if f.closed = ok && at < len(t) && t[at] == '/'; f.closed {
+	if tag.closed = ok && at < len(t) && t[at] == '/'; tag.closed {
 		at++
 	}
-	f.end = at + 1
-	return f, ok && at < len(t) && t[at] == '>'
+	if !ok || at == len(t) || t[at] != '>' {
+		return nil
+	}
+	tag.end = at + 1
+	return s.tags.meet(t, tag, s.attributes, heard)
 }
 
 // plainAttributes scans the attributes from t[i] on, and returns the index behind them.
@@ -233,10 +221,10 @@ func (s *scanner) declare(t []byte) {
 // of p.
 func plainName(p []byte, i int) (local, end int, ok bool) {
 	local = i
-	end = word(p, i)
+	end = wordEnd(p, i)
 	if end < len(p) && p[end] == ':' {
 		local = end + 1
-		end = word(p, local)
+		end = wordEnd(p, local)
 	}
 	if end == len(p) {
 		return local, end, false
@@ -254,8 +242,8 @@ func plainName(p []byte, i int) (local, end int, ok bool) {
 	return i + colon + 1, end, ok
 }
 
-// word skips letters, digits and what else may stand in a name without a colon, in ASCII.
-func word(p []byte, i int) int {
+// wordEnd skips letters, digits and what else may stand in a name without a colon, in ASCII.
+func wordEnd(p []byte, i int) int {
 	for i < len(p) && classes[p[i]]&isWord != 0 {
 		i++
 	}

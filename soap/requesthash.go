@@ -17,9 +17,9 @@ const sha512URI = "http://www.w3.org/2001/04/xmlenc#sha512"
 // A splice is where the text of an envelope is edited to put in a request hash. Offsets are in the text: in UTF-8,
 // without byte order mark. All of them lie in what Open reads.
 type splice struct {
-	id, old span   // the blocks id and requestHash; empty where there is none
-	prefix  string // of id
-	declare bool   // it is not declared outside of id
+	id, old span // the blocks id and requestHash; empty where there is none
+	prefix  int  // octets of the prefix of id
+	declare bool // it is not declared outside of id
 }
 
 type span struct{ from, to int64 }
@@ -29,7 +29,7 @@ func (p *splice) start(h *headerReader) {
 	switch h.block {
 	case id:
 		p.id.from = h.tagAt
-		p.prefix, p.declare = string(h.prefix()), h.declares()
+		p.prefix, p.declare = len(h.prefix()), h.declares()
 	case requestHash:
 		p.old.from = h.tagAt
 	}
@@ -71,7 +71,7 @@ func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 		copyTo(p.id.to)
 		before := head[:p.id.from]
 		out.Write(before[len(bytes.TrimRight(before, " \t\r\n")):])
-		out.WriteString(p.element(sha512))
+		out.WriteString(p.element(string(head[p.id.from+1:][:p.prefix]), sha512))
 	}
 	if p.old.from >= at && p.old.to > 0 {
 		copyTo(p.old.from)
@@ -105,15 +105,15 @@ func (e *Envelope) Charset() string {
 const utf8Declaration = `<?xml version="1.0" encoding="UTF-8"?>`
 
 // element writes the requestHash.
-func (p *splice) element(sha512 []byte) string {
+func (p *splice) element(prefix string, sha512 []byte) string {
 	name, declaration := "requestHash", ""
-	if p.prefix != "" {
-		name = p.prefix + ":requestHash"
+	if prefix != "" {
+		name = prefix + ":requestHash"
 	}
 	if p.declare {
 		declaration = ` xmlns="` + xroadSpace + `"`
-		if p.prefix != "" {
-			declaration = ` xmlns:` + p.prefix + `="` + xroadSpace + `"`
+		if prefix != "" {
+			declaration = ` xmlns:` + prefix + `="` + xroadSpace + `"`
 		}
 	}
 	return "<" + name + declaration + ` algorithmId="` + sha512URI + `">` + base64.StdEncoding.EncodeToString(sha512) + "</" + name + ">"

@@ -121,8 +121,9 @@ type progress struct {
 // An element in scope; its name is names[name:end].
 type element struct {
 	name, local, end int
-	bindings         int // how many there were before it
-	binding          int // of its prefix; only known where the handler hears of it
+	bindings         int  // how many there were before it
+	binding          int  // of its prefix; only known where the handler hears of it
+	word             word // that its local name is; likewise
 }
 
 // room is what a scanner needs for most messages.
@@ -173,10 +174,16 @@ func (s *scanner) expanded() (space, local []byte) {
 	return s.uri(e.binding), s.names[e.local:e.end]
 }
 
+// word returns the word that the local name of the current element is, and the namespace it has.
+func (s *scanner) word() (word, space) {
+	e := &s.stack[len(s.stack)-1]
+	return e.word, s.space(e.binding)
+}
+
 // is reports whether the current element has that expanded name.
-func (s *scanner) is(space, local string) bool {
-	itsSpace, itsLocal := s.expanded()
-	return string(itsLocal) == local && string(itsSpace) == space
+func (s *scanner) is(of space, w word) bool {
+	its, space := s.word()
+	return its == w && space == of
 }
 
 // prefix returns the prefix of the current element.
@@ -192,10 +199,10 @@ func (s *scanner) declares() bool {
 }
 
 // attribute returns the value of an attribute of the current start tag, as keepValues asked for; it is valid in there.
-func (s *scanner) attribute(space, local string) ([]byte, bool) {
+func (s *scanner) attribute(of space, local string) ([]byte, bool) {
 	for i := range s.attributes {
 		a := &s.attributes[i]
-		if a.binding >= 0 && string(s.localOf(a)) == local && string(s.uri(a.binding)) == space {
+		if a.binding >= 0 && s.space(a.binding) == of && string(s.localOf(a)) == local {
 			return s.values[a.value:a.valueEnd], true
 		}
 	}

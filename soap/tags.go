@@ -204,6 +204,8 @@ func (s *scanner) openTag(i int, prefix []byte) error {
 		}
 	}
 	if depth <= s.watch {
+		e := &s.stack[depth-1]
+		e.word = wordOf(s.names[e.local:e.end])
 		s.at = i
 		if err := s.on.start(depth); err != nil {
 			return err

@@ -355,6 +355,10 @@ func (s *scanner) target(i int, c byte) error {
 
 // parseDeclaration reads what stands between "<?xml" and ">", and returns the encoding it names, or says what is wrong.
 func parseDeclaration(declaration []byte) (encoding, why string) {
+	switch string(declaration) {
+	case ` version="1.0" encoding="UTF-8"?`, ` version="1.0" encoding="utf-8"?`:
+		return utf8Charset.name, "" // as most are
+	}
 	d, ended := strings.CutSuffix(string(declaration), "?")
 	next := func(name string) (value string, ok bool) {
 		rest := unspaced(d)
