@@ -106,24 +106,19 @@ func plainValue(p []byte) int {
 	return i
 }
 
-// spaces returns how many octets at the start of p are white space.
+// spaces returns how many octets at the start of p are white space. Most are the spaces of an indent.
 func spaces(p []byte) int {
 	i := 0
-	for ; i+8 <= len(p); i += 8 {
-		x := binary.LittleEndian.Uint64(p[i:])
-		space := zeros(x^' '*ones) | zeros(x^'\n'*ones) | zeros(x^'\r'*ones) | zeros(x^'\t'*ones)
-		if space != tops {
-			return i + bits.TrailingZeros64(space^tops)/8
-		}
-	}
 	for i < len(p) && classes[p[i]]&isSpace != 0 {
-		i++
+		for i++; i+8 <= len(p); i += 8 {
+			if x := binary.LittleEndian.Uint64(p[i:]) ^ ' '*ones; x != 0 {
+				i += bits.TrailingZeros64(x) / 8
+				break
+			}
+		}
 	}
 	return i
 }
-
-// zeros returns the top bits of those of eight octets that are 0.
-func zeros(x uint64) uint64 { return ^((x&^tops + 0x7F*ones) | x) & tops }
 
 // legalRune reports whether r is a Char of XML 1.0.
 func legalRune(r rune) bool {

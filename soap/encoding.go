@@ -189,6 +189,14 @@ func (d *document) init(on handler, contentCharset string, limits Limits) error 
 
 // feed scans the next octets.
 func (d *document) feed(p []byte) error {
+	d.tags = lendTags()
+	err := d.scan(p)
+	d.tags.giveBack()
+	d.tags = nil
+	return err
+}
+
+func (d *document) scan(p []byte) error {
 	if d.charset == nil {
 		if d.had == 0 && len(p) >= len(d.first) {
 			if err := d.begin(p[:len(d.first)]); err != nil {
@@ -203,7 +211,7 @@ func (d *document) feed(p []byte) error {
 			if err := d.begin(d.first[:]); err != nil {
 				return err
 			}
-			if err := d.feed(d.first[d.mark:]); err != nil {
+			if err := d.scan(d.first[d.mark:]); err != nil {
 				return err
 			}
 			p = p[n:]

@@ -2,7 +2,10 @@
 
 package soap
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"sync"
+)
 
 // The start tags of envelopes are few and come again, and in the same order: those of a header in every message, those of
 // a row in every row. A scanner learns them: what form the octets of a tag have depends on nothing but these octets, so
@@ -28,7 +31,7 @@ type startTag struct {
 	octets, attributes, attributesEnd int              // where they stand in knownTags
 	next                              [knownEnds]uint8 // the tag that followed it last, by the number of end tags between
 
-	epoch   uint64 // of the namespaces in scope when the binding was found
+	scope   uint64 // when the binding was found
 	binding int    // of its prefix
 }
 
@@ -41,16 +44,24 @@ type knownTags struct {
 	full       bool
 	slots      [knownSlots]uint8 // index in tags by hash of the octets, or 0
 
-	last, ends uint8 // the start tag before, and how many end tags came since
+	last, ends uint8  // the start tag before, and how many end tags came since
+	scope      uint64 // what namespaces are in scope; it never comes again
 }
 
-// begin begins another document. If there was no room for the tags of those before, all are forgotten.
-func (k *knownTags) begin() {
+var known = sync.Pool{New: func() any { return new(knownTags) }}
+
+// lendTags returns known tags for a piece of a document. If there was no room for more, all are forgotten.
+func lendTags() *knownTags {
+	k := known.Get().(*knownTags)
 	if k.full {
 		k.n, k.full, k.tags[0], k.slots = 0, false, startTag{}, [knownSlots]uint8{}
 	}
 	k.last, k.ends = 0, 0
+	k.scope++
+	return k
 }
+
+func (k *knownTags) giveBack() { known.Put(k) }
 
 // expected returns the start tag that is expected next, if it stands at the start of t, else nil.
 func (k *knownTags) expected(t []byte) *startTag {

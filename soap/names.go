@@ -27,7 +27,6 @@ type namespaces struct {
 	names    []byte // the elements in scope and their declarations: names, prefixes, URIs
 	bindings []binding
 	latest   int     // what find would find for its prefix; unbound if nothing was asked since bindings left
-	epoch    uint64  // of what is in scope; it never comes again, not in another document either
 	buckets  []int32 // index in bindings of the latest with that hash, or 0; nil until there are more than few
 }
 
@@ -58,7 +57,6 @@ func (n *namespaces) bind(prefix, uri int) {
 	}
 	n.bindings = append(n.bindings, b)
 	n.latest = len(n.bindings) - 1
-	n.epoch++
 }
 
 // unbind forgets the declarations from index first on.
@@ -69,7 +67,6 @@ func (n *namespaces) unbind(first int) {
 	}
 	n.bindings = n.bindings[:first]
 	n.latest = unbound
-	n.epoch++
 }
 
 // find returns the index in bindings of what prefix stands for, or unbound.

@@ -110,8 +110,8 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 
 // bindingOf is find for the prefix of an element.
 func (s *scanner) bindingOf(tag *startTag, prefix []byte) int {
-	if tag.epoch != s.epoch {
-		tag.epoch, tag.binding = s.epoch, s.find(prefix)
+	if tag.scope != s.tags.scope {
+		tag.scope, tag.binding = s.tags.scope, s.find(prefix)
 	}
 	return tag.binding
 }
@@ -213,6 +213,7 @@ func (s *scanner) declare(t []byte) {
 			s.names = append(s.names, prefix...)
 			s.names = append(s.names, t[a.value:a.valueEnd]...)
 			s.bind(start, start+len(prefix))
+			s.tags.scope++
 		}
 	}
 }

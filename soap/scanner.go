@@ -66,16 +66,16 @@ const (
 // A scanner reads XML 1.0 (fifth edition) with Namespaces, in UTF-8, strictly and as it comes: pieces may end anywhere.
 // It builds nothing and keeps the names in scope only; after an error it must not be fed again. There are no document
 // types, so the only entities are the predefined ones.
-// It may be used again: init forgets everything but what was learned about start tags.
+// It may be used again.
 type scanner struct {
 	progress
 	room room
-	tags knownTags
 }
 
 // progress is all that one document makes of a scanner.
 type progress struct {
 	namespaces
+	tags       *knownTags // while a piece is scanned
 	limits     Limits
 	on         handler
 	watch      int // depth of the deepest elements that the handler hears of
@@ -136,12 +136,11 @@ type room struct {
 }
 
 // forget lets go of what a document made of a scanner.
-func (s *scanner) forget() { s.progress = progress{namespaces: namespaces{epoch: s.epoch}} }
+func (s *scanner) forget() { s.progress = progress{} }
 
 // init prepares a scanner without octets.
 func (s *scanner) init(on handler, limits Limits) {
 	s.forget()
-	s.tags.begin()
 	s.on, s.limits = on, limits
 	s.stack, s.attributes, s.bindings = s.room.stack[:0], s.room.attributes[:0], s.room.bindings[:0]
 	s.names, s.tag = append(s.room.names[:0], "xml"+xmlSpace...), s.room.tag[:0]

@@ -185,6 +185,7 @@ func (s *scanner) endValue(i int) error {
 			return s.fail(i, invalidSOAP, "%s", why)
 		}
 		s.bind(a.value, a.valueEnd)
+		s.tags.scope++
 	}
 	return nil
 }
@@ -249,6 +250,7 @@ func (s *scanner) closeTag(i int) error {
 	e := &s.stack[depth-1]
 	if len(s.bindings) > e.bindings {
 		s.unbind(e.bindings)
+		s.tags.scope++
 	}
 	s.names = s.names[:e.name]
 	s.stack = s.stack[:depth-1]
