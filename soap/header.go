@@ -201,7 +201,7 @@ func (h *headerReader) endBlock() error {
 	}
 	b := &terms[h.block]
 	for must := b.required | b.solid&h.children; must != 0; must = must.rest() {
-		if c := must.first(); strings.TrimSpace(h.values[c]) == "" {
+		if c := must.first(); isBlank(h.values[c]) {
 			return h.refuse(internalError, "in the block %s: '%s' must not be blank", b.name, terms[c].name)
 		}
 	}
@@ -209,6 +209,11 @@ func (h *headerReader) endBlock() error {
 	h.set(h.gathered())
 	h.block, h.collect = none, 0
 	return nil
+}
+
+// isBlank reports whether a value has nothing but white space, that beyond ASCII included.
+func isBlank(v string) bool {
+	return v == "" || classes[v[0]]&isWord == 0 && strings.TrimSpace(v) == ""
 }
 
 // set puts the block that was read into the header; text is its own text, if it was gathered.

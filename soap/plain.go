@@ -70,7 +70,7 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 		if tag.closed {
 			return behind, nil
 		}
-		if end := leafEnd(p, behind, name); end > 0 {
+		if _, end := plainLeaf(p, behind, name); end > 0 {
 			s.tags.ended()
 			return end, nil
 		}
@@ -105,7 +105,15 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	if tag.closed {
 		return behind, s.closeTag(behind)
 	}
-	return behind, nil
+	text, end := plainLeaf(p, behind, name)
+	if end == 0 {
+		return behind, nil
+	}
+	if s.collect == depth+1 {
+		s.value.Write(p[behind:text])
+	}
+	s.tags.ended()
+	return end, s.closeTag(end)
 }
 
 // bindingOf is find for the prefix of an element.
@@ -116,16 +124,17 @@ func (s *scanner) bindingOf(tag *startTag, prefix []byte) int {
 	return tag.binding
 }
 
-// leafEnd returns the index behind the end tag of an element that nobody hears of, whose start tag ends before p[i], if
-// nothing but a little plain text stands between; else 0.
-func leafEnd(p []byte, i int, name []byte) int {
+// plainLeaf returns where the text ends and the index behind the end tag of an element of that name whose start tag ends
+// before p[i], if nothing but a little plain text stands between; else end is 0.
+func plainLeaf(p []byte, i int, name []byte) (text, end int) {
 	const little = 64
-	i += plain(p[i:min(len(p), i+little)]) + len("</")
-	end := i + len(name)
-	if end >= len(p) || p[i-2] != '<' || p[i-1] != '/' || p[end] != '>' || string(p[i:end]) != string(name) {
-		return 0
+	text = i + plain(p[i:min(len(p), i+little)])
+	i = text + len("</")
+	end = i + len(name)
+	if end >= len(p) || p[text] != '<' || p[text+1] != '/' || p[end] != '>' || string(p[i:end]) != string(name) {
+		return text, 0
 	}
-	return end + 1
+	return text, end + 1
 }
 
 // plainEnd is plainStart for an end tag.
