@@ -44,8 +44,9 @@ type knownTags struct {
 	full       bool
 	slots      [knownSlots]uint8 // index in tags by hash of the octets, or 0
 
-	last, ends uint8  // the start tag before, and how many end tags came since
-	scope      uint64 // what namespaces are in scope; it never comes again
+	last, ends         uint8  // the start tag before, and how many end tags came since
+	before, beforeEnds uint8  // the same of the start tag before that
+	scope              uint64 // what namespaces are in scope; it never comes again
 }
 
 var known = sync.Pool{New: func() any { return new(knownTags) }}
@@ -77,32 +78,22 @@ func (k *knownTags) expected(t []byte) *startTag {
 // ended notes an end tag.
 func (k *knownTags) ended() { k.ends = min(k.ends+1, knownEnds-1) }
 
-// meet learns the start tag at the start of t, and that it followed the one before. One with attributes is learned if it
-// is heard of; the values of others change.
-func (k *knownTags) meet(t []byte, tag startTag, attributes []attribute, heard bool) *startTag {
-	i := uint8(0)
-	if len(attributes) == 0 || heard {
-		i = k.index(t[:tag.end], &tag, attributes)
-	}
-	if i > 0 {
-		k.tags[k.last].next[k.ends] = i
-	} else {
-		tag.next = k.tags[0].next
-		k.tags[0] = tag
-		if heard {
-			k.tags[0].word = wordOf(t[tag.local:tag.nameEnd])
-		}
-	}
-	k.last, k.ends = i, 0
-	return &k.tags[i]
+// other returns a start tag that is not known, to be filled in.
+func (k *knownTags) other() *startTag {
+	k.before, k.beforeEnds = k.last, k.ends
+	k.last, k.ends = 0, 0
+	other := &k.tags[0]
+	other.scope = 0
+	return other
 }
 
-// index returns the index of a tag, which it learns if there is room, or 0.
-func (k *knownTags) index(octets []byte, tag *startTag, attributes []attribute) uint8 {
+// learn learns the start tag of these octets, which other returned, and that it followed the one before. One that is
+// known already, or that there is no room for, is not learned again.
+func (k *knownTags) learn(octets []byte, attributes []attribute) *startTag {
 	slot := maphash.Bytes(seed, octets) % knownSlots
 	for ; k.slots[slot] > 0; slot = (slot + 1) % knownSlots {
 		if t := &k.tags[k.slots[slot]]; string(octets) == string(k.octets[t.octets:t.octets+t.end]) {
-			return k.slots[slot]
+			return k.follow(k.slots[slot])
 		}
 	}
 	from, first := 0, 0
@@ -112,15 +103,23 @@ func (k *knownTags) index(octets []byte, tag *startTag, attributes []attribute) 
 	}
 	if k.n == knownMost || len(octets) > knownOctets-from || len(attributes) > knownAttributes-first {
 		k.full = true
-		return 0
+		return &k.tags[0]
 	}
 	k.n++
 	k.slots[slot] = uint8(k.n)
-	learned := &k.tags[k.n]
-	*learned = *tag
-	learned.word = wordOf(octets[tag.local:tag.nameEnd])
-	learned.octets, learned.attributes, learned.attributesEnd = from, first, first+len(attributes)
+	t := &k.tags[k.n]
+	*t = k.tags[0]
+	t.next = [knownEnds]uint8{}
+	t.word = wordOf(octets[t.local:t.nameEnd])
+	t.octets, t.attributes, t.attributesEnd = from, first, first+len(attributes)
 	copy(k.octets[from:], octets)
 	copy(k.attributes[first:], attributes)
-	return uint8(k.n)
+	return k.follow(uint8(k.n))
+}
+
+// follow notes that a known tag followed the one before.
+func (k *knownTags) follow(tag uint8) *startTag {
+	k.tags[k.before].next[k.beforeEnds] = tag
+	k.last = tag
+	return &k.tags[tag]
 }

@@ -9,10 +9,7 @@ package soap
 // plainMarkup scans from the < at p[i] on for as long as all is plain, and returns the index of what is not, or of the
 // end of p. What stands before that index is done, what stands behind it is untouched.
 func (s *scanner) plainMarkup(p []byte, i int) (int, error) {
-	if !s.settled {
-		return i, nil
-	}
-	for i+1 < len(p) {
+	for s.settled && i+1 < len(p) && p[i] == '<' {
 		var behind int
 		var err error
 		s.tagAt = s.base + int64(i)
@@ -24,8 +21,8 @@ func (s *scanner) plainMarkup(p []byte, i int) (int, error) {
 		if err != nil || behind == i {
 			return i, err
 		}
-		if i = s.plainText(p, behind); i == len(p) || p[i] != '<' {
-			return i, nil
+		if i = behind; i < len(p) && p[i] != '<' {
+			i = s.plainText(p, i)
 		}
 	}
 	return i, nil
@@ -40,7 +37,7 @@ func (s *scanner) plainText(p []byte, i int) int {
 	if end == len(p) || p[end] != '<' {
 		return i
 	}
-	if s.collect == len(s.stack) && s.collect > 0 && end > i {
+	if s.collect == len(s.stack) && s.collect > 0 {
 		s.keepText(p[i:end])
 		s.cr = false
 	}
@@ -63,17 +60,17 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	}
 	behind := i + tag.end
 	name, prefix := t[1:tag.nameEnd], t[1:max(1, tag.local-1)]
-	if len(s.attributes) == 0 && !heard && depth > 0 {
+	text, end := behind, behind // of the element, if it is a leaf
+	if !tag.closed {
+		if text, end = plainLeaf(p, behind, name); end > 0 {
+			s.tags.ended()
+		}
+	}
+	if len(s.attributes) == 0 && !heard && depth > 0 && end > 0 {
 		if len(prefix) > 0 && s.bindingOf(tag, prefix) == unbound {
 			return i, nil
 		}
-		if tag.closed {
-			return behind, nil
-		}
-		if _, end := plainLeaf(p, behind, name); end > 0 {
-			s.tags.ended()
-			return end, nil
-		}
+		return end, nil
 	}
 
 	s.rooted, s.state = true, inText
@@ -102,17 +99,12 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	if len(s.attributes) > 0 {
 		s.attributes, s.tag, s.values = s.attributes[:0], own, nil
 	}
-	if tag.closed {
-		return behind, s.closeTag(behind)
-	}
-	text, end := plainLeaf(p, behind, name)
 	if end == 0 {
 		return behind, nil
 	}
 	if s.collect == depth+1 {
 		s.value.Write(p[behind:text])
 	}
-	s.tags.ended()
 	return end, s.closeTag(end)
 }
 
@@ -128,7 +120,9 @@ func (s *scanner) bindingOf(tag *startTag, prefix []byte) int {
 // before p[i], if nothing but a little plain text stands between; else end is 0.
 func plainLeaf(p []byte, i int, name []byte) (text, end int) {
 	const little = 64
-	text = i + plain(p[i:min(len(p), i+little)])
+	if text = i; text < len(p) && p[text] != '<' {
+		text += plain(p[text:min(len(p), text+little)])
+	}
 	i = text + len("</")
 	end = i + len(name)
 	if end >= len(p) || p[text] != '<' || p[text+1] != '/' || p[end] != '>' || string(p[i:end]) != string(name) {
@@ -161,7 +155,7 @@ func (s *scanner) plainTag(t []byte, heard bool) *startTag {
 		}
 		return tag
 	}
-	var tag startTag
+	tag := s.tags.other()
 	var ok bool
 	if tag.local, tag.nameEnd, ok = plainName(t, 1); !ok {
 		return nil
@@ -177,7 +171,13 @@ func (s *scanner) plainTag(t []byte, heard bool) *startTag {
 		return nil
 	}
 	tag.end = at + 1
-	return s.tags.meet(t, tag, s.attributes, heard)
+	if heard {
+		tag.word = wordOf(t[tag.local:tag.nameEnd])
+	}
+	if len(s.attributes) == 0 || heard {
+		return s.tags.learn(t[:tag.end], s.attributes)
+	}
+	return tag
 }
 
 // plainAttributes scans the attributes from t[i] on, and returns the index behind them.
