@@ -2,6 +2,8 @@
 
 package soap
 
+import "math"
+
 // Most markup lies wholly in a piece and is plain: no references, visible ASCII and spaces in attributes, nothing but
 // characters of one or two octets in text, nothing near a limit. plainMarkup takes it at once; all other markup, and all
 // that is wrong, is left to scan, which tells the octet that shows it.
@@ -51,15 +53,15 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	if depth == 0 && s.rooted || depth >= s.limits.Depth {
 		return i, nil
 	}
-	t := p[i:]
+	t := p[i:min(len(p), i+math.MaxUint16)]
 	heard := depth < s.watch
 	tag := s.plainTag(t, heard)
-	if tag == nil || 2*tag.end > s.left(0) {
+	if tag == nil || 2*int(tag.end) > s.left(0) {
 		s.attributes = s.attributes[:0]
 		return i, nil
 	}
-	behind := i + tag.end
-	name, prefix := t[1:tag.nameEnd], t[1:max(1, tag.local-1)]
+	behind, local := i+int(tag.end), int(tag.local)
+	name, prefix := t[1:tag.nameEnd], t[1:max(1, local-1)]
 	text, end := behind, behind // of the element, if it is a leaf
 	if !tag.closed {
 		if text, end = plainLeaf(p, behind, name); end > 0 {
@@ -76,7 +78,7 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	s.rooted, s.state = true, inText
 	e := s.push()
 	s.names = append(s.names, name...)
-	e.local, e.end, e.word = e.name+tag.local-1, len(s.names), tag.word
+	e.local, e.end, e.word = e.name+local-1, len(s.names), tag.word
 	own := s.tag
 	if len(s.attributes) > 0 {
 		s.declare(t)
@@ -111,9 +113,9 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 // bindingOf is find for the prefix of an element.
 func (s *scanner) bindingOf(tag *startTag, prefix []byte) int {
 	if tag.scope != s.tags.scope {
-		tag.scope, tag.binding = s.tags.scope, s.find(prefix)
+		tag.scope, tag.binding = s.tags.scope, int32(s.find(prefix))
 	}
-	return tag.binding
+	return int(tag.binding)
 }
 
 // plainLeaf returns where the text ends and the index behind the end tag of an element of that name whose start tag ends
@@ -150,29 +152,30 @@ func (s *scanner) plainEnd(p []byte, i int) (int, error) {
 // with offsets in t; nil if it is not plain. It is valid until the next start tag.
 func (s *scanner) plainTag(t []byte, heard bool) *startTag {
 	if tag := s.tags.expected(t); tag != nil {
-		if tag.attributes < tag.attributesEnd {
-			s.attributes = append(s.attributes, s.tags.attributes[tag.attributes:tag.attributesEnd]...)
+		if tag.first < tag.last {
+			s.attributes = append(s.attributes, s.tags.attributes[tag.first:tag.last]...)
 		}
 		return tag
 	}
-	tag := s.tags.other()
-	var ok bool
-	if tag.local, tag.nameEnd, ok = plainName(t, 1); !ok {
+	local, nameEnd, ok := plainName(t, 1)
+	if !ok {
 		return nil
 	}
-	at := tag.nameEnd
+	at := nameEnd
 	if t[at] != '>' {
 		at, ok = s.plainAttributes(t, at)
 	}
-	if tag.closed = ok && at < len(t) && t[at] == '/'; tag.closed {
+	closed := ok && at < len(t) && t[at] == '/'
+	if closed {
 		at++
 	}
 	if !ok || at == len(t) || t[at] != '>' {
 		return nil
 	}
-	tag.end = at + 1
+	tag := s.tags.other()
+	tag.local, tag.nameEnd, tag.end, tag.closed = uint16(local), uint16(nameEnd), uint16(at+1), closed
 	if heard {
-		tag.word = wordOf(t[tag.local:tag.nameEnd])
+		tag.word = wordOf(t[local:nameEnd])
 	}
 	if len(s.attributes) == 0 || heard {
 		return s.tags.learn(t[:tag.end], s.attributes)
@@ -200,14 +203,13 @@ func (s *scanner) plainAttributes(t []byte, i int) (int, bool) {
 		if quote != '"' && quote != '\'' || next == len(t) || t[next] != quote {
 			return i, false
 		}
-		s.attributes = append(s.attributes, attribute{name: i, local: local, nameEnd: end, value: value, valueEnd: next, binding: unbound})
-		if t[i] == 'x' {
-			if prefix, ok := declared(t[i:end]); ok {
-				if forbidden(prefix, t[value:next]) != "" {
-					return i, false
-				}
-				s.attributes[len(s.attributes)-1].binding = declaration
+		a := s.addAttribute()
+		a.name, a.local, a.nameEnd, a.value, a.valueEnd, a.binding = i, local, end, value, next, unbound
+		if prefix, ok := declared(t[i:end]); ok {
+			if forbidden(prefix, t[value:next]) != "" {
+				return i, false
 			}
+			a.binding = declaration
 		}
 		i = next + 1
 	}

@@ -334,7 +334,7 @@ func (s *scanner) scan(p []byte) (err error) {
 				if len(s.attributes) >= s.limits.Attributes {
 					return s.fail(i, invalidSOAP, "the element has more than %d attributes", s.limits.Attributes)
 				}
-				s.attributes = append(s.attributes, attribute{name: len(s.tag)})
+				*s.addAttribute() = attribute{name: len(s.tag)}
 				s.state = inAttribute
 			default:
 				return s.fail(i, invalidSOAP, "%s may not stand here in a tag", quote(p[i:i+1]))

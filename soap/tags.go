@@ -46,6 +46,16 @@ func (s *scanner) push() *element {
 	return e
 }
 
+// addAttribute returns one more attribute, to be filled in.
+func (s *scanner) addAttribute() *attribute {
+	n := len(s.attributes)
+	if n == cap(s.attributes) {
+		s.attributes = append(s.attributes, attribute{})
+	}
+	s.attributes = s.attributes[:n+1]
+	return &s.attributes[n]
+}
+
 // settle tells, the first time, what the XML declaration says.
 func (s *scanner) settle(i int, encoding string) error {
 	if s.settled {
