@@ -83,9 +83,10 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	if len(s.attributes) > 0 {
 		s.declare(t)
 		s.tag, s.values = t, t
-		if err := s.judgeAttributes(behind); err != nil {
+		if err := s.judgeAttributes(behind, tag.distinct); err != nil {
 			return i, err
 		}
+		tag.distinct = tag.prefixed < 2
 	}
 	if heard || len(prefix) > 0 {
 		if e.binding = s.bindingOf(tag, prefix); e.binding == unbound && len(prefix) > 0 {
@@ -151,12 +152,10 @@ func (s *scanner) plainEnd(p []byte, i int) (int, error) {
 // plainTag returns what there is to know of the start tag at the start of t, and puts its attributes into s.attributes,
 // with offsets in t; nil if it is not plain. It is valid until the next start tag.
 func (s *scanner) plainTag(t []byte, heard bool) *startTag {
-	if tag := s.tags.expected(t); tag != nil {
-		if tag.first < tag.last {
-			s.attributes = append(s.attributes, s.tags.attributes[tag.first:tag.last]...)
-		}
+	if tag := s.expectedTag(t); tag != nil {
 		return tag
 	}
+	s.attributes = s.attributes[:0]
 	local, nameEnd, ok := plainName(t, 1)
 	if !ok {
 		return nil
@@ -177,10 +176,7 @@ func (s *scanner) plainTag(t []byte, heard bool) *startTag {
 	if heard {
 		tag.word = wordOf(t[local:nameEnd])
 	}
-	if len(s.attributes) == 0 || heard {
-		return s.tags.learn(t[:tag.end], s.attributes)
-	}
-	return tag
+	return s.tags.learn(t, tag, s.attributes)
 }
 
 // plainAttributes scans the attributes from t[i] on, and returns the index behind them.
@@ -219,7 +215,7 @@ func (s *scanner) plainAttributes(t []byte, i int) (int, bool) {
 func (s *scanner) declare(t []byte) {
 	for i := range s.attributes {
 		if a := &s.attributes[i]; a.binding == declaration {
-			prefix, _ := declared(t[a.name:a.nameEnd])
+			prefix := prefixDeclared(t, a)
 			start := len(s.names)
 			s.names = append(s.names, prefix...)
 			s.names = append(s.names, t[a.value:a.valueEnd]...)
@@ -227,6 +223,14 @@ func (s *scanner) declare(t []byte) {
 			s.tags.scope++
 		}
 	}
+}
+
+// prefixDeclared returns the prefix that a declaration declares.
+func prefixDeclared(t []byte, a *attribute) []byte {
+	if a.local == a.name {
+		return nil
+	}
+	return t[a.local:a.nameEnd]
 }
 
 // plainName returns where the local part of the qualified name at p[i] begins, and where it ends, which is not the end

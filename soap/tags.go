@@ -203,7 +203,7 @@ func (s *scanner) endValue(i int) error {
 // openTag ends a start tag, whose > stands before index i, of an element with that prefix.
 func (s *scanner) openTag(i int, prefix []byte) error {
 	if len(s.attributes) > 0 {
-		if err := s.judgeAttributes(i); err != nil {
+		if err := s.judgeAttributes(i, false); err != nil {
 			return err
 		}
 	}
@@ -231,8 +231,9 @@ func (s *scanner) undeclared(i int, prefix []byte) error {
 	return s.fail(i, invalidSOAP, "the prefix %s of an element is not declared", quote(prefix))
 }
 
-// judgeAttributes finds the namespaces of the attributes of a start tag, whose > stands before index i.
-func (s *scanner) judgeAttributes(i int) error {
+// judgeAttributes finds the namespaces of the attributes of a start tag, whose > stands before index i, and judges whether
+// they are distinct, if that is not known.
+func (s *scanner) judgeAttributes(i int, distinct bool) error {
 	for k := range s.attributes {
 		a := &s.attributes[k]
 		if a.binding == unbound && a.local > a.name {
@@ -241,6 +242,9 @@ func (s *scanner) judgeAttributes(i int) error {
 				return s.fail(i-1, invalidSOAP, "the prefix %s of an attribute is not declared", quote(prefix))
 			}
 		}
+	}
+	if distinct {
+		return nil
 	}
 	if a := s.twice(); a != nil {
 		return s.fail(i-1, invalidSOAP, "the attribute %s stands twice in one tag", quote(s.tag[a.name:a.nameEnd]))
