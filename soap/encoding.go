@@ -189,11 +189,13 @@ func (d *document) init(on handler, contentCharset string, limits Limits) error 
 
 // feed scans the next octets.
 func (d *document) feed(p []byte) error {
-	d.tags = lendTags()
-	err := d.scan(p)
-	d.tags.giveBack()
-	d.tags = nil
-	return err
+	if len(p) == 0 {
+		return nil
+	}
+	if d.tags == nil {
+		d.tags = lendTags()
+	}
+	return d.scan(p)
 }
 
 func (d *document) scan(p []byte) error {

@@ -25,6 +25,7 @@ func ParseFault(envelope []byte) (*Fault, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer doc.forget()
 	f.watch = DefaultLimits.Depth
 	err = doc.feed(envelope[:min(len(envelope), maxFault)])
 	if err == nil && len(envelope) <= maxFault {

@@ -37,6 +37,9 @@ type startTag struct {
 	prefixed          uint8  // how many of them have prefixes, and declare nothing
 }
 
+// prefix returns the prefix in the name of a start tag that stands at the start of t.
+func (tag *startTag) prefix(t []byte) []byte { return t[1:max(1, int(tag.local)-1)] }
+
 // A knownAttribute is an attribute of a known start tag; its name ends two octets before its value.
 type knownAttribute struct {
 	before      uint16 // octets of the tag that stand between the value before and this one
@@ -62,7 +65,7 @@ type knownTags struct {
 
 var known = sync.Pool{New: func() any { return new(knownTags) }}
 
-// lendTags returns known tags for a piece of a document. If there was no room for more, all are forgotten.
+// lendTags returns known tags, for one scanner until it rests. If there was no room for more, all are forgotten.
 func lendTags() *knownTags {
 	k := known.Get().(*knownTags)
 	if k.full {
@@ -72,8 +75,6 @@ func lendTags() *knownTags {
 	k.scope++
 	return k
 }
-
-func (k *knownTags) giveBack() { known.Put(k) }
 
 // ended notes an end tag.
 func (k *knownTags) ended() { k.ends = min(k.ends+1, knownEnds-1) }

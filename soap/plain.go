@@ -47,60 +47,35 @@ func (s *scanner) plainText(p []byte, i int) int {
 }
 
 // plainStart scans the start tag whose < is p[i], and returns the index behind it; i if it is not plain: nothing is done
-// then. An element that nobody hears of, without attributes, and with nothing but text inside, is taken whole.
+// then. A leaf, an element with nothing but a little text inside, is taken whole, and is not even put on the stack if
+// nobody hears of it.
 func (s *scanner) plainStart(p []byte, i int) (int, error) {
 	depth := len(s.stack)
 	if depth == 0 && s.rooted || depth >= s.limits.Depth {
 		return i, nil
 	}
-	t := p[i:min(len(p), i+math.MaxUint16)]
+	t := p[i:min(len(p), i+math.MaxUint16)] // offsets of a startTag go no further
 	heard := depth < s.watch
 	tag := s.plainTag(t, heard)
 	if tag == nil || 2*int(tag.end) > s.left(0) {
 		s.attributes = s.attributes[:0]
 		return i, nil
 	}
-	behind, local := i+int(tag.end), int(tag.local)
-	name, prefix := t[1:tag.nameEnd], t[1:max(1, local-1)]
-	text, end := behind, behind // of the element, if it is a leaf
+	behind := i + int(tag.end)
+	text, end := behind, behind // of the leaf; end is 0 if it is none
 	if !tag.closed {
-		if text, end = plainLeaf(p, behind, name); end > 0 {
+		if text, end = plainLeaf(p, behind, t[1:tag.nameEnd]); end > 0 {
 			s.tags.ended()
 		}
 	}
-	if len(s.attributes) == 0 && !heard && depth > 0 && end > 0 {
-		if len(prefix) > 0 && s.bindingOf(tag, prefix) == unbound {
+	if end > 0 && !heard && len(s.attributes) == 0 && depth > 0 {
+		if prefix := tag.prefix(t); len(prefix) > 0 && s.bindingOf(tag, prefix) == unbound {
 			return i, nil
 		}
 		return end, nil
 	}
-
-	s.rooted, s.state = true, inText
-	e := s.push()
-	s.names = append(s.names, name...)
-	e.local, e.end, e.word = e.name+local-1, len(s.names), tag.word
-	own := s.tag
-	if len(s.attributes) > 0 {
-		s.declare(t)
-		s.tag, s.values = t, t
-		if err := s.judgeAttributes(behind, tag.distinct); err != nil {
-			return i, err
-		}
-		tag.distinct = tag.prefixed < 2
-	}
-	if heard || len(prefix) > 0 {
-		if e.binding = s.bindingOf(tag, prefix); e.binding == unbound && len(prefix) > 0 {
-			return i, s.undeclared(behind-1, prefix)
-		}
-	}
-	if heard {
-		s.at = behind
-		if err := s.on.start(depth + 1); err != nil {
-			return i, err
-		}
-	}
-	if len(s.attributes) > 0 {
-		s.attributes, s.tag, s.values = s.attributes[:0], own, nil
+	if err := s.enter(t, tag, behind, heard); err != nil {
+		return i, err
 	}
 	if end == 0 {
 		return behind, nil
@@ -109,6 +84,38 @@ func (s *scanner) plainStart(p []byte, i int) (int, error) {
 		s.value.Write(p[behind:text])
 	}
 	return end, s.closeTag(end)
+}
+
+// enter puts an element on the stack, whose start tag stands at the start of t and ends before index i of the piece.
+func (s *scanner) enter(t []byte, tag *startTag, i int, heard bool) error {
+	s.rooted, s.state = true, inText
+	e := s.push()
+	s.names = append(s.names, t[1:tag.nameEnd]...)
+	e.local, e.end, e.word = e.name+int(tag.local)-1, len(s.names), tag.word
+	own := s.tag
+	if len(s.attributes) > 0 {
+		s.declare(t)
+		s.tag, s.values = t, t
+		if err := s.judgeAttributes(i, tag.distinct); err != nil {
+			return err
+		}
+		tag.distinct = tag.prefixed < 2
+	}
+	if prefix := tag.prefix(t); heard || len(prefix) > 0 {
+		if e.binding = s.bindingOf(tag, prefix); e.binding == unbound && len(prefix) > 0 {
+			return s.undeclared(i-1, prefix)
+		}
+	}
+	if heard {
+		s.at = i
+		if err := s.on.start(len(s.stack)); err != nil {
+			return err
+		}
+	}
+	if len(s.attributes) > 0 {
+		s.attributes, s.tag, s.values = s.attributes[:0], own, nil
+	}
+	return nil
 }
 
 // bindingOf is find for the prefix of an element.

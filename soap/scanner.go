@@ -66,7 +66,7 @@ const (
 // A scanner reads XML 1.0 (fifth edition) with Namespaces, in UTF-8, strictly and as it comes: pieces may end anywhere.
 // It builds nothing and keeps the names in scope only; after an error it must not be fed again. There are no document
 // types, so the only entities are the predefined ones.
-// It may be used again.
+// One scanner may read many documents, one after the other.
 type scanner struct {
 	progress
 	room room
@@ -75,7 +75,7 @@ type scanner struct {
 // progress is all that one document makes of a scanner.
 type progress struct {
 	namespaces
-	tags       *knownTags // while a piece is scanned
+	tags       *knownTags // lent, from a piece until the scanner rests
 	limits     Limits
 	on         handler
 	watch      int // depth of the deepest elements that the handler hears of
@@ -136,7 +136,18 @@ type room struct {
 }
 
 // forget lets go of what a document made of a scanner.
-func (s *scanner) forget() { s.progress = progress{} }
+func (s *scanner) forget() {
+	s.rest()
+	s.progress = progress{}
+}
+
+// rest lets go of what was lent for the pieces so far; more may come, or none.
+func (s *scanner) rest() {
+	if s.tags != nil {
+		known.Put(s.tags)
+		s.tags = nil
+	}
+}
 
 // init prepares a scanner without octets.
 func (s *scanner) init(on handler, limits Limits) {

@@ -180,6 +180,7 @@ func (e *Envelope) open(contentCharset string, limits Limits) error {
 	if e.err != nil && e.err != io.EOF {
 		return e.err
 	}
+	doc.rest()
 	e.Body, e.Fault = h.body, h.fault
 	e.charset, e.marked = doc.charset, doc.mark > 0
 	return nil
