@@ -58,22 +58,41 @@ const (
 // eight at a time: a subtraction sets the top bit of an octet that is too small, and the lowest top bit set is exact.
 func plain(p []byte) int {
 	i := 0
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		if ends := (endsOf(x) | x) & tops; ends != 0 {
+			if i += bits.TrailingZeros64(ends) / 8; p[i] >= utf8.RuneSelf {
+				return i + plainBeyond(p[i:])
+			}
+			return i
+		}
+	}
+	for i < len(p) && classes[p[i]]&endsText == 0 {
+		i++
+	}
+	return i
+}
+
+// endsOf has the top bits of those of eight octets in ASCII that end text.
+func endsOf(x uint64) uint64 {
+	return (x - ' '*ones) | ((x ^ '<'*ones) - ones) | ((x ^ '&'*ones) - ones) | ((x ^ ']'*ones) - ones)
+}
+
+// plainBeyond is plain where characters beyond ASCII are likely. It may stop early, in the last octets that are not eight.
+func plainBeyond(p []byte) int {
+	i := 0
 	following := uint64(0) // the top bit of the first octet, if it is the second of its character
 	for ; i+8 <= len(p); i += 8 {
 		x := binary.LittleEndian.Uint64(p[i:])
-		ends := (x - ' '*ones) | ((x ^ '<'*ones) - ones) | ((x ^ '&'*ones) - ones) | ((x ^ ']'*ones) - ones)
-		if ends = ends &^ x & tops; x&tops|following != 0 {
-			high := x & tops
-			lead := high & (x << 1)             // 11…, which must be 110xxxxx, and not C0 or C1
-			long := lead & (x << 2)             // 111…
-			some := (x&(0x1E*ones) + 0x7E*ones) // has the top bit where there is some of xxxx
-			missed := high ^ lead ^ (lead<<8 | following)
-			ends |= long | lead&^some | missed
-			following = lead >> 56
+		high := x & tops
+		lead := high & (x << 1)           // 11…, which must be 110xxxxx, and not C0 or C1
+		long := lead & (x << 2)           // 111…
+		some := x&(0x1E*ones) + 0x7E*ones // has the top bit where xxxx is not 0
+		missed := high ^ lead ^ (lead<<8 | following)
+		if ends := endsOf(x)&^high | long | lead&^some | missed; ends&tops != 0 {
+			return whole(p, i+bits.TrailingZeros64(ends&tops)/8)
 		}
-		if ends != 0 {
-			return whole(p, i+bits.TrailingZeros64(ends)/8)
-		}
+		following = lead >> 56
 	}
 	i = whole(p, i)
 	for i < len(p) && classes[p[i]]&endsText == 0 {
