@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 // fakes are what the fake guests of a test share: they count what is opened and closed.
 type fakes struct {
 	sync.Mutex
-	keys           *fileKeys
+	keys           *KeyRing
 	version        string
 	opened, closed int
 	fail           error
@@ -66,7 +66,7 @@ func (f *fakes) reset(t *testing.T) {
 	f.Lock()
 	defer f.Unlock()
 	f.opened, f.closed, f.fail, f.version = 0, 0, nil, ""
-	f.keys = &fileKeys{auth: []*tls.Certificate{{Certificate: [][]byte{cert.Raw}, Leaf: cert}}, clock: time.Now}
+	f.keys = &KeyRing{auth: []*tls.Certificate{{Certificate: [][]byte{cert.Raw}, Leaf: cert}}, clock: time.Now}
 }
 
 func (f *fakes) want(t *testing.T, when string, opened, closed int) {

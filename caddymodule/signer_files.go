@@ -4,21 +4,16 @@ package caddymodule
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-fairway/fairway/crypto/softkey"
 	"github.com/caddy-fairway/fairway/exchange"
-	"github.com/caddy-fairway/fairway/ident"
-	"github.com/caddy-fairway/fairway/trust"
 )
 
 func init() {
@@ -53,26 +48,21 @@ func (f *FileSigner) Validate() error {
 }
 
 // OpenKeys implements Signer. Every member of the host must have a signing key, except the owner where it has neither
-// clients nor services; a key that expires later stops its own member only.
+// clients nor services.
 func (f *FileSigner) OpenKeys(_ context.Context, h Host) (exchange.Keys, error) {
 	dir := absolute(f.Dir)
 	loaded, err := softkey.LoadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	keys := &fileKeys{sign: make(map[ident.Client][]*exchange.SignKey), clock: h.Clock}
+	keys := NewKeyRing(h)
 	for _, k := range loaded {
-		if err := keys.add(k, h.Trust); err != nil {
+		if err := keys.Add(k, false); err != nil {
 			return nil, err
 		}
 	}
-	if len(keys.auth) == 0 {
-		return nil, fmt.Errorf("%s holds no key for TLS: its certificate must allow authentication and not signing", dir)
-	}
-	for _, member := range h.Members[1:] {
-		if len(keys.sign[member]) == 0 {
-			return nil, fmt.Errorf("%s holds no signing key of %s, which has clients or services on this server", dir, member)
-		}
+	if err := keys.Complete(dir); err != nil {
+		return nil, err
 	}
 	return keys, nil
 }
@@ -99,60 +89,6 @@ func fileVersion(info os.FileInfo) string {
 	return fmt.Sprintf("%q %d %d\n", info.Name(), info.Size(), info.ModTime().UnixNano())
 }
 
-// fileKeys is some keys for each purpose, the preferred ones first.
-type fileKeys struct {
-	sign  map[ident.Client][]*exchange.SignKey
-	auth  []*tls.Certificate
-	clock func() time.Time
-}
-
-func (k *fileKeys) add(key *softkey.Key, t trust.Store) error {
-	switch leaf := key.Chain[0]; {
-	case softkey.CanSign(leaf): // whatever else the certificate allows
-		member, err := t.SignMember(leaf)
-		if err != nil {
-			return fmt.Errorf("%s: whose signing key is it: %w", key.File, err)
-		}
-		member = member.MemberOf()
-		k.sign[member] = append(k.sign[member], &exchange.SignKey{Key: key.Private, Certificate: leaf})
-	case softkey.CanAuthenticate(leaf):
-		cert := &tls.Certificate{PrivateKey: key.Private, Leaf: leaf}
-		for _, c := range key.Chain {
-			cert.Certificate = append(cert.Certificate, c.Raw)
-		}
-		k.auth = append(k.auth, cert)
-	default:
-		return fmt.Errorf("%s: the certificate is neither for signing nor for authentication", key.File)
-	}
-	return nil
-}
-
-// Sign implements exchange.Keys.
-func (k *fileKeys) Sign(member ident.Client) *exchange.SignKey {
-	now := k.clock()
-	for _, key := range k.sign[member.MemberOf()] {
-		if valid(key.Certificate, now) {
-			return key
-		}
-	}
-	return nil
-}
-
-// Auth implements exchange.Keys. Where no certificate is valid it returns the first: the handshake will tell.
-func (k *fileKeys) Auth() *tls.Certificate {
-	now := k.clock()
-	for _, cert := range k.auth {
-		if valid(cert.Leaf, now) {
-			return cert
-		}
-	}
-	return k.auth[0]
-}
-
-func valid(cert *x509.Certificate, at time.Time) bool {
-	return !at.Before(cert.NotBefore) && !at.After(cert.NotAfter)
-}
-
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	signer files DIR
@@ -164,7 +100,6 @@ func (f *FileSigner) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var (
 	_ Signer                = (*FileSigner)(nil)
 	_ Versioned             = (*FileSigner)(nil)
-	_ exchange.Keys         = (*fileKeys)(nil)
 	_ caddy.Validator       = (*FileSigner)(nil)
 	_ caddyfile.Unmarshaler = (*FileSigner)(nil)
 )

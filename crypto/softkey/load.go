@@ -33,7 +33,7 @@ func Load(file string) (*Key, error) {
 }
 
 func load(file string) (*Key, error) {
-	data, err := readSecret(file)
+	data, err := ReadSecret(file)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func load(file string) (*Key, error) {
 		return ParsePEM(data)
 	}
 	passwordFile := strings.TrimSuffix(file, ext) + ".pass"
-	password, err := readSecret(passwordFile)
+	password, err := ReadSecret(passwordFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading its password: %w", err)
 	}
@@ -75,8 +75,8 @@ func LoadDir(dir string) ([]*Key, error) {
 	return keys, nil
 }
 
-// readSecret reads a file of at most maxFile octets that nobody but its owner may read.
-func readSecret(file string) ([]byte, error) {
+// ReadSecret reads a file of at most 1 MiB that nobody but its owner may read, such as one with a PIN.
+func ReadSecret(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
