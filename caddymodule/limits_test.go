@@ -83,9 +83,9 @@ func TestCaddysLimitsOfAnswers(t *testing.T) {
 	p.clean()
 }
 
-// TestKeepAliveOfConnections: on each leg of an exchange that waits for its service, the kernel asks whether the other side
+// TestKeepAliveOfConnections_FR59: on each leg of an exchange that waits for its service, the kernel asks whether the other side
 // is still there, at the latest after 30 seconds of silence.
-func TestKeepAliveOfConnections(t *testing.T) {
+func TestKeepAliveOfConnections_FR59(t *testing.T) {
 	if _, err := os.Stat("/proc/net/tcp"); err != nil {
 		t.Skip("the kernel does not tell the timers of connections")
 	}

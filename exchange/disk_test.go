@@ -170,9 +170,9 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// TestQuotaOfSeveral: of messages that together are more than the quota, the one that crosses it is refused, and the others
+// TestQuotaOfSeveral_FR53: of messages that together are more than the quota, the one that crosses it is refused, and the others
 // pass. So does a small one meanwhile, and an answer that is longer than the quota does not.
-func TestQuotaOfSeveral(t *testing.T) {
+func TestQuotaOfSeveral_FR53(t *testing.T) {
 	const quota = 12 << 20 // three quarters of a MiB of it are for small ones
 	var whole atomic.Int64
 	size := 1 << 10

@@ -129,8 +129,8 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestPeerStillThere has a service that takes longer than the peer may be silent: the peer says that it is still there.
-func TestPeerStillThere(t *testing.T) {
+// TestPeerStillThere_FR59 has a service that takes longer than the peer may be silent: the peer says that it is still there.
+func TestPeerStillThere_FR59(t *testing.T) {
 	exchange.SetStillHere(t, 10*time.Millisecond)
 	const timeout = 300 * time.Millisecond
 	var n atomic.Int64
@@ -209,9 +209,9 @@ func interims(r *http.Request, n *atomic.Int64) *http.Request {
 	}))
 }
 
-// TestKeepAlive has an information system that waits for a service which takes its time: it gets interim answers where it
+// TestKeepAlive_FR59 has an information system that waits for a service which takes its time: it gets interim answers where it
 // has asked for them, once all of its request has been read, and none before, nor without asking.
-func TestKeepAlive(t *testing.T) {
+func TestKeepAlive_FR59(t *testing.T) {
 	for _, every := range []time.Duration{0, time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) {
 			var n atomic.Int64

@@ -11,18 +11,36 @@ import (
 	"time"
 )
 
-// many measures what large transfers at once do to each other, and to small messages beside them.
+// manyRate is the line of many, in Mb/s, and manyPace a rate a little below what it carries.
+const (
+	manyRate = 568
+	manyPace = "rate 64MB"
+)
+
+// many measures what large transfers at once do to each other, and to small messages beside them, without a rate and with
+// one, which leaves the line's queue empty.
 func many(ctx context.Context, b *bench) ([]*table, error) {
+	if err := b.shape(ctx, manyRate); err != nil {
+		return nil, err
+	}
+	var tables []*table
+	for _, e := range []entrant{fairwayStrict, {"Fairway strict, " + manyPace, fairway(fairwayOptions{rate: manyPace})}} {
+		t, err := b.many(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+func (b *bench) many(ctx context.Context, e entrant) (*table, error) {
 	const (
-		rate      = 568
 		transfers = 16
 		perSecond = 100
 		quietTime = 20 * time.Second
 	)
-	if err := b.shape(ctx, rate); err != nil {
-		return nil, err
-	}
-	all, err := b.enter(ctx, fairwayStrict)
+	all, err := b.enter(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +97,7 @@ func many(ctx context.Context, b *bench) ([]*table, error) {
 			run+1, single[run], transfers, total[run], ms(small.P99))
 	}
 	t := &table{
-		Title:  fmt.Sprintf("%d transfers of %s at once over %d Mb/s, and %d small messages a second", transfers, sizeText(size), rate, perSecond),
+		Title:  fmt.Sprintf("%s: %d transfers of %s at once over %d Mb/s, and %d small messages a second", e.name, transfers, sizeText(size), manyRate, perSecond),
 		Header: []string{"", "MB/s, all together", "small messages: median ms", "p99 ms", "failed"},
 		Lines: [][]string{
 			{"small messages alone", "-", ms(quiet.Median), ms(quiet.P99), fmt.Sprint(quiet.Failed)},
@@ -90,7 +108,7 @@ func many(ctx context.Context, b *bench) ([]*table, error) {
 	t.atLeast("throughput of all / of one alone", median(total)/median(single), 0.95)
 	t.atMost("p99 of small messages, ms (3 × alone, and the line's queue)", median(p99)*1000, 3*quiet.P99*1000+queueMilliseconds)
 	t.atMost("small messages that failed", float64(failed), 0)
-	return []*table{t}, nil
+	return t, nil
 }
 
 // brief shortens a time in a quick run.
