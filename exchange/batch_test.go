@@ -20,15 +20,16 @@ import (
 	"github.com/caddy-fairway/fairway/internal/testbed"
 )
 
-// deviceKeys has the signing keys of a slow device.
+// deviceKeys has the signing keys of a device, which takes a while for each operation.
 type deviceKeys struct {
 	exchange.Keys
-	key *slowkey.Key
+	takes time.Duration
+	key   *slowkey.Key // the last one
 }
 
 func (d *deviceKeys) Sign(member ident.Client) *exchange.SignKey {
 	key := *d.Keys.Sign(member)
-	d.key = slowkey.New(key.Key, 50*time.Millisecond)
+	d.key = slowkey.New(key.Key, d.takes)
 	key.Key, key.Device = d.key, true
 	return &key
 }
@@ -57,7 +58,7 @@ func TestBatch(t *testing.T) {
 			t.Parallel()
 			var keys *deviceKeys
 			bed := testbed.New(t, testbed.Options{Sender: func(s *exchange.SecurityServer) {
-				keys = &deviceKeys{Keys: s.Keys}
+				keys = &deviceKeys{Keys: s.Keys, takes: 50 * time.Millisecond}
 				s.Keys, s.Local.Batch = keys, tt.rules
 				s.Local.Peers = map[ident.Server]exchange.PeerRule{{}: tt.peer}
 			}})

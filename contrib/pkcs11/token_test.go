@@ -117,6 +117,17 @@ func TestSign(t *testing.T) {
 	})
 }
 
+// TestDigestIsCut: SoftHSM takes digests of any length, other tokens do not.
+func TestDigestIsCut(t *testing.T) {
+	digest := make([]byte, 64)
+	for kind, want := range map[string]int{"P-256": 32, "P-384": 48, "RSA": 19 + 64} {
+		k := &key{public: newKey(t, kind).Public()}
+		if _, input, err := k.mechanism(digest, crypto.SHA512); err != nil || len(input) != want {
+			t.Errorf("%s gets %d octets, %v", kind, len(input), err)
+		}
+	}
+}
+
 // TestSessionsBreak has all sessions closed, as a device does that was away: the next operations open new ones and log in.
 func TestSessionsBreak(t *testing.T) {
 	tok := at(t)
