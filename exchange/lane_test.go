@@ -82,17 +82,22 @@ func TestLargeShareFairly(t *testing.T) {
 			var passed [many]atomic.Int64
 			var number atomic.Int64
 			var first sync.Once
+			begun := make(chan struct{}) // all have, and each has sent its envelope
 			begin := time.Now()
 			options.Middle = func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					r.Body = &passing{r.Body, &passed[number.Add(1)-1]}
+					n := number.Add(1)
+					r.Body = &passing{r.Body, &passed[n-1]}
+					if n == many {
+						close(begun)
+					}
 					next.ServeHTTP(w, r)
 				})
 			}
 			options.Route = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				first.Do(func() {
 					for i := range passed {
-						if n := passed[i].Load(); n < size/2 {
+						if n := passed[i].Load(); n < size/4 {
 							t.Errorf("message %d has passed %d octets when the first is complete", i, n)
 						}
 					}
@@ -103,7 +108,7 @@ func TestLargeShareFairly(t *testing.T) {
 			var wait sync.WaitGroup
 			for range many {
 				wait.Go(func() {
-					_, answer := post(t, bed, relatedType, bytes.NewReader(body))
+					_, answer := post(t, bed, relatedType, io.MultiReader(bytes.NewReader(body[:64<<10]), until(begun), bytes.NewReader(body[64<<10:])))
 					if !strings.Contains(string(answer), "echoResponse") {
 						t.Errorf("the answer is %s", answer)
 					}
@@ -116,6 +121,14 @@ func TestLargeShareFairly(t *testing.T) {
 			bed.CheckClean()
 		})
 	}
+}
+
+// until is a reader that ends when that is closed.
+type until <-chan struct{}
+
+func (w until) Read([]byte) (int, error) {
+	<-w
+	return 0, io.EOF
 }
 
 // passing counts what is read of a body.
