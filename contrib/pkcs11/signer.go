@@ -71,7 +71,7 @@ func (s *Signer) OpenKeys(ctx context.Context, h caddymodule.Host) (exchange.Key
 	t := tokenAt(place{s.Library, s.Token, s.PINFile})
 	found, err := t.keys(ctx)
 	if err != nil {
-		return nil, err
+		return nil, t.explained(err)
 	}
 	ring := caddymodule.NewKeyRing(h)
 	for _, k := range found {

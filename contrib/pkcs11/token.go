@@ -185,7 +185,7 @@ func (t *token) session() (session, error) {
 	t.mu.Unlock()
 	var err error
 	if s.Ctx, err = load(t.library); err != nil {
-		return s, fmt.Errorf("module %s: %w", t.library, err)
+		return s, fmt.Errorf("its module: %w", err)
 	}
 	slot, err := t.slot(s.Ctx)
 	if err != nil {
@@ -224,9 +224,26 @@ func (t *token) slot(module *pkcs11.Ctx) (uint, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return 0, fmt.Errorf("it is not there; module %s has %s", t.library, cmp.Or(strings.Join(labels, ", "), "none"))
+		return 0, &absentError{labels}
 	}
-	return 0, fmt.Errorf("module %s has %d tokens of that label", t.library, len(found))
+	return 0, fmt.Errorf("there are %d tokens of that label", len(found))
+}
+
+// absentError says that a token is not there. Errors of signing reach those who asked for the message, so only the operator
+// is told which tokens are, and where.
+type absentError struct{ others []string }
+
+func (*absentError) Error() string { return "it is not there" }
+
+// explained returns an error of opening for the operator.
+func (t *token) explained(err error) error {
+	if absent, ok := errors.AsType[*absentError](err); ok {
+		err = fmt.Errorf("%w; there is %s", err, cmp.Or(strings.Join(absent.others, ", "), "no token at all"))
+	}
+	if err != nil {
+		err = fmt.Errorf("module %s: %w", t.library, err)
+	}
+	return err
 }
 
 // logIn logs in where the process is not yet.
@@ -273,7 +290,7 @@ func (t *token) pin() ([]byte, error) {
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	first = bytes.TrimSuffix(first, []byte("\r"))
 	if len(first) == 0 {
-		return nil, fmt.Errorf("the first line of %s is empty: the PIN belongs there", t.pinFile)
+		return nil, errors.New("the first line of pin_file is empty: the PIN belongs there")
 	}
 	return first, nil
 }

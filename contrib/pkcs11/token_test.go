@@ -18,6 +18,7 @@ import (
 
 	"github.com/miekg/pkcs11"
 
+	"github.com/caddy-fairway/fairway/caddymodule"
 	"github.com/caddy-fairway/fairway/crypto/softkey"
 )
 
@@ -261,14 +262,20 @@ func TestTokenIsNotThere(t *testing.T) {
 	twins := at(t).label
 	makeToken(t, twins)
 	for name, test := range map[string]struct{ library, label, want string }{
-		"no module":      {"/nowhere/module.so", "one", `token "one": module /nowhere/module.so: it is no PKCS#11 module`},
-		"no such token":  {module(t), "absent", `token "absent": it is not there; module ` + module(t) + ` has "`},
-		"two of a label": {module(t), twins, `token "` + twins + `": module ` + module(t) + ` has 2 tokens of that label`},
+		"no module":      {"/nowhere/module.so", "one", `module /nowhere/module.so: token "one": its module: it is no PKCS#11 module`},
+		"no such token":  {module(t), "absent", "module " + module(t) + `: token "absent": it is not there; there is "`},
+		"two of a label": {module(t), twins, "module " + module(t) + `: token "` + twins + `": there are 2 tokens of that label`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := tokenAt(place{test.library, test.label, pinFile(t, pin)}).keys(t.Context())
+			s := Signer{Library: test.library, Token: test.label, PINFile: pinFile(t, pin)}
+			_, err := s.OpenKeys(t.Context(), caddymodule.Host{})
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, not %s", err, test.want)
+			}
+			// Whoever asked for a signature is not told where what is.
+			_, err = tokenAt(place{s.Library, s.Token, s.PINFile}).keys(t.Context())
+			if err == nil || strings.Contains(err.Error(), s.Library) || strings.Contains(err.Error(), "there is ") {
+				t.Errorf("in signing: %v", err)
 			}
 		})
 	}

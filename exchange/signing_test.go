@@ -3,14 +3,47 @@
 package exchange
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/caddy-fairway/fairway/crypto"
+	"github.com/caddy-fairway/fairway/crypto/batch"
 	"github.com/caddy-fairway/fairway/crypto/hashchain"
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/wire"
 )
+
+// hung is a key that hangs until it is let go.
+type hung struct{ back chan struct{} }
+
+func (h hung) Sign(context.Context, []crypto.Part, crypto.Form) (*crypto.Signature, error) {
+	<-h.back
+	return nil, nil
+}
+
+func (h hung) SignBatch(context.Context, [][]crypto.Part) ([]*crypto.Signature, error) {
+	<-h.back
+	return nil, nil
+}
+
+// TestFaultOfHungKey: the fault says that no signature came, in X-Road's code, after a minute.
+func TestFaultOfHungKey(t *testing.T) {
+	member := ident.Client{Instance: "DEV", Class: "GOV", Member: "1111"}
+	parts := []wire.Part{{Part: crypto.Part{Name: crypto.Message, Digest: crypto.SHA512, Sum: make([]byte, 64)}}}
+	synctest.Test(t, func(t *testing.T) {
+		key := hung{make(chan struct{})}
+		defer close(key.back)
+		s := &SecurityServer{signers: &signers{made: map[ident.Client]crypto.Signer{member: batch.New(key, batch.On)}}}
+		_, err := s.sign(t.Context(), member, parts, crypto.Chain)
+		f := wire.Fault(wire.At(wire.AtSender, err), "")
+		if f.Code != "server.clientproxy.cannot_create_signature.internal_error" ||
+			f.String != "signing for DEV/GOV/1111: the signing key gave no signature within 1m0s" {
+			t.Errorf("%s: %s", f.Code, f.String)
+		}
+	})
+}
 
 // TestFormOfOnePart: a message of one part may share a signature, but not where the peer wants the direct form, and not
 // where its envelope begins like a list of digests (signature-and-evidence 14.2).
