@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-fairway/fairway/exchange"
 )
 
 // named returns a request and its answer whose errors say which limit of Caddy's server it was that ended their
@@ -102,8 +104,12 @@ func (w *namedWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
+// Piecewise implements exchange.Piecewise: Caddy's writer, for which this one is made, cuts a file.
+func (*namedWriter) Piecewise() {}
+
 // Interface guards
 var (
+	_ exchange.Piecewise                        = (*namedWriter)(nil)
 	_ io.ReadCloser                             = (*namedBody)(nil)
 	_ http.ResponseWriter                       = (*namedWriter)(nil)
 	_ io.ReaderFrom                             = (*namedWriter)(nil)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -84,5 +85,45 @@ func TestPackageBody(t *testing.T) {
 	}}
 	if n, err := io.Copy(plain, b); n != fileStep || err != b.transfer.reason {
 		t.Errorf("an exchange that was cancelled meanwhile delivered %d octets: %v", n, err)
+	}
+
+	// A writer that cuts gets the file whole, and each piece is asked for.
+	cutting := &cutsFiles{}
+	b = open()
+	cutting.between = func(n int) {
+		if n == 2 {
+			b.transfer.reason = errors.New("cancelled")
+			b.transfer.stopped.Store(true)
+		}
+	}
+	if n, err := io.Copy(cutting, b); n != 200 || err != b.transfer.reason {
+		t.Errorf("an exchange that was cancelled between pieces delivered %d octets: %v", n, err)
+	}
+	if cutting.conns != 2 {
+		t.Errorf("the kernel could have copied %d pieces of 2", cutting.conns)
+	}
+}
+
+// cutsFiles asks for pieces of 100 octets, as Caddy's writer and the connection behind it do.
+type cutsFiles struct {
+	bytes.Buffer
+	between func(n int)
+	conns   int // pieces whose source the kernel can read
+}
+
+func (*cutsFiles) Piecewise() {}
+
+func (w *cutsFiles) ReadFrom(r io.Reader) (total int64, err error) {
+	for n := 0; ; n++ {
+		w.between(n)
+		if c, ok := r.(syscall.Conn); ok {
+			if _, err := c.SyscallConn(); err == nil {
+				w.conns++
+			}
+		}
+		k, err := w.Buffer.ReadFrom(io.LimitReader(r, 100))
+		if total += k; err != nil || k < 100 {
+			return total, err
+		}
 	}
 }

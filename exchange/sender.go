@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/ident"
@@ -404,6 +405,9 @@ func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
 	if !isFile || !takes {
 		return io.Copy(w, struct{ io.Reader }{b})
 	}
+	if _, cuts := w.(Piecewise); cuts {
+		return to.ReadFrom(&packageFile{file, b.transfer})
+	}
 	for total := int64(0); ; {
 		if err := b.transfer.cancelled(); err != nil {
 			return total, err
@@ -413,6 +417,35 @@ func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
 			return total, err
 		}
 	}
+}
+
+// Piecewise is a writer that asks for a file in pieces itself, as it does where Caddy's write_idle is set. A limit of ours
+// around the file would hide it from the kernel, which sees one limit and no second.
+type Piecewise interface {
+	io.ReaderFrom
+	Piecewise()
+}
+
+// packageFile is a file that can be copied by the kernel, piece by piece, until its transfer is cancelled.
+type packageFile struct {
+	*os.File
+	transfer *transfer
+}
+
+// Read implements io.Reader.
+func (f *packageFile) Read(p []byte) (int, error) {
+	if err := f.transfer.cancelled(); err != nil {
+		return 0, err
+	}
+	return f.File.Read(p)
+}
+
+// SyscallConn implements syscall.Conn, by which the kernel gets the file. After an error of it, Read is called.
+func (f *packageFile) SyscallConn() (syscall.RawConn, error) {
+	if err := f.transfer.cancelled(); err != nil {
+		return nil, err
+	}
+	return f.File.SyscallConn()
 }
 
 func (b *packageBody) Close() error {

@@ -228,7 +228,8 @@ func TestTransferAtEachPhase(t *testing.T) {
 				close(let)
 			}
 			if answer, err := b.end(); tt.want == "" {
-				if err == nil {
+				// Where nothing of it had been passed on yet, a fault stands in its place.
+				if err == nil && !bytes.Contains(answer, []byte("cancelled by the operator of security server "+here.ID.String())) {
 					t.Errorf("the answer is whole: %d octets", len(answer))
 				}
 			} else if err != nil {
