@@ -5,12 +5,15 @@ package caddymodule
 import (
 	"crypto/tls"
 	"encoding/json"
+	"io"
 	"net"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/caddy-fairway/fairway/internal/gather"
 )
 
 func init() {
@@ -60,7 +63,13 @@ func (l *framingListener) Accept() (net.Conn, error) {
 	framed := &framedConn{Conn: conn, refused: func(reason string) {
 		l.logger.Warn("refused a request that can be read in two ways", zap.Stringer("remote", conn.RemoteAddr()), zap.String("reason", reason))
 	}}
-	if secure, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
+	switch secure := conn.(type) {
+	case *tls.Conn:
+		if below, ok := secure.NetConn().(*gather.Conn); ok {
+			return &gatheredConn{framedTLSConn{framed, secure.ConnectionState}, secure, below}, nil
+		}
+		return &framedTLSConn{framed, secure.ConnectionState}, nil
+	case interface{ ConnectionState() tls.ConnectionState }:
 		return &framedTLSConn{framed, secure.ConnectionState}, nil
 	}
 	return framed, nil
@@ -92,16 +101,41 @@ type framedTLSConn struct {
 // ConnectionState is what Caddy looks for.
 func (c *framedTLSConn) ConnectionState() tls.ConnectionState { return c.state() }
 
+// gatheredConn lets the records of one write go out together.
+type gatheredConn struct {
+	framedTLSConn
+	secure *tls.Conn
+	below  *gather.Conn
+}
+
+// Write implements io.Writer.
+func (c *gatheredConn) Write(p []byte) (int, error) { return gather.Write(c.secure, c.below, p) }
+
+// ReadFrom implements io.ReaderFrom, by which files go out.
+func (c *gatheredConn) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, make([]byte, gatheredCopy))
+}
+
+// gatheredCopy is how much of a file is read at a time. Caddy's write_max_chunk may make it less.
+const gatheredCopy = 64 << 10
+
+// Close implements io.Closer.
+func (c *gatheredConn) Close() error { return gather.Close(c.secure, c.below) }
+
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	xroad_framing
-func (*Framing) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (*Framing) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return noArguments(d) }
+
+// noArguments reads a word that stands alone.
+func noArguments(d *caddyfile.Dispenser) error {
 	d.Next()
+	name := d.Val()
 	if d.NextArg() {
 		return d.ArgErr()
 	}
 	if d.NextBlock(0) {
-		return d.Errf("%s takes no block", "xroad_framing")
+		return d.Errf("%s takes no block", name)
 	}
 	return nil
 }

@@ -87,6 +87,8 @@ func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, erro
 			write_idle 10m
 		}
 		listener_wrappers {
+			xroad_gather
+			tls
 			xroad_framing
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package peer
+package gather
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 )
 
 // recorded keeps what each write brought.
@@ -31,10 +30,10 @@ func (r *recorded) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestGathered(t *testing.T) {
+func TestConn(t *testing.T) {
 	many := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
 	r := &recorded{}
-	g := &gathered{Conn: r}
+	g := New(r)
 	write := func(b []byte) {
 		t.Helper()
 		if n, err := g.Write(b); n != len(b) || err != nil {
@@ -84,8 +83,8 @@ func TestCloseWhileWriting(t *testing.T) {
 	shaken := make(chan error)
 	go func() { shaken <- tls.Server(theirs, https.TLS).Handshake() }()
 	blocked := &waiting{Conn: raw, began: make(chan struct{}, 100)}
-	g := &gathered{Conn: newConn(blocked, time.Hour)}
-	c := &secured{Conn: tls.Client(g, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}), gathered: g}
+	g := New(blocked)
+	c := tls.Client(g, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err := c.Handshake(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +96,11 @@ func TestCloseWhileWriting(t *testing.T) {
 	}
 	written := make(chan error)
 	go func() {
-		_, err := c.Write(make([]byte, 100<<10))
+		_, err := Write(c, g, make([]byte, 100<<10))
 		written <- err
 	}()
 	<-blocked.began // nobody reads it
-	c.Close()
+	Close(c, g)
 	if err := <-written; err == nil {
 		t.Error("a write to a closed connection succeeded")
 	}
