@@ -31,6 +31,7 @@ type wrapping struct {
 func (w *wrapping) send(ctx context.Context, enc *wire.Encoder, o *wire.Original, envelope io.Reader, awaited bool) (wait func() error, err error) {
 	w.keeper = keeper{keep: w.server.Keep, spool: w.server.Spool, place: w.place()}
 	defer w.keeper.discard()
+	enc.Watch(o)
 	if err := enc.SOAP(o.Header, w.keeper.tap(crypto.Message, envelope)); err != nil {
 		return nil, err
 	}

@@ -30,8 +30,10 @@ func TestFieldContentType(t *testing.T) {
 		with("FR-02", "slash in a bare boundary", "multipart/related; boundary=a/b/c; type=text/xml", "a/b/c"),
 		with("FR-02", "tab and blanks around parameters", "multipart/related;\tboundary = \"b1\" ;\ttype=text/xml ;", "b1"),
 		with("FR-02", "the same boundary twice", `multipart/related; boundary=b1; type=text/xml; Boundary="b1"`, "b1"),
-		with("FR-02", "boundary in pieces", `multipart/related; boundary*0=ab; boundary*1="c;d"; type=text/xml`, "abc;d"),
-		with("FR-02", "boundary in percent encoding", `multipart/related; type=text/xml; boundary*=us-ascii'en'b%311`, "b11"),
+		with("FR-02", "a blank before the equals sign, and upper case", `multipart/related; Boundary ="b1"; type=text/xml`, "b1"),
+		with("FR-02", "boundary in apostrophes", `multipart/related; boundary='b1'; type=text/xml`, "'b1'"),
+		refused("FR-02", "boundary in pieces", `multipart/related; boundary*0=b; boundary*1=1; type=text/xml`, "RFC 2231"),
+		refused("FR-02", "boundary in percent encoding", `multipart/related; type=text/xml; boundary*=us-ascii'en'b%31`, "RFC 2231"),
 		with("FR-04", "all punctuation that a boundary may have", `multipart/related; boundary="a b'()+_,-./:=?z"; type="text/xml"`, "a b'()+_,-./:=?z"),
 		with("FR-04", "boundary of 70", "multipart/related; type=text/xml; boundary="+x70, x70),
 		with("FR-04", "boundary of one", "multipart/related; boundary=Z", "Z"),
@@ -39,7 +41,7 @@ func TestFieldContentType(t *testing.T) {
 		with("FR-04", "boundary longer than the standard has it", "multipart/related; boundary="+x70+x70, x70+x70),
 		refused("FR-04", "boundary that ends in a blank", `multipart/related; boundary="b1 "`, "ends in a blank"),
 		{number: "FR-04", about: "an attachment that ends where the boundary is read with its backslash", contentType: `multipart/related; boundary="a\-b"`,
-			body: form("a-b", rootPart, filePart+"x\r\n--a\\-b\r\ny"), code: "server.serverproxy.service_failed.invalid_content_type", says: "delimiter line of another boundary"},
+			body: form("a-b", rootPart, filePart+"x\r\n--a\\-b\r\ny"), code: "client.invalid_content_type", says: "delimiter line of another boundary"},
 		{number: "FR-04", about: "an attachment that ends where a lone CR ends a line", contentType: related1,
 			body: form("b", rootPart, filePart+"x\r--b\r\ny"), code: "server.serverproxy.service_failed.invalid_content_type", says: "delimiter line of another boundary"},
 		{number: "FR-04", about: "boundary beyond our limit", contentType: "multipart/related; boundary=" + strings.Repeat("x", 5000), code: "client.mime_parsing_failed", says: "limit Boundary"},
@@ -250,4 +252,90 @@ func TestFieldStraddling(t *testing.T) {
 			})
 		})
 	}
+}
+
+// misread are messages that a stack of the field would read in another way than the security servers do: its root would be
+// another part, or its parts others (attack 39). Each is refused as a request and as an answer.
+var misread = []struct {
+	about, contentType, says string
+	parts                    []string // the boundary of the body is "b"
+}{
+	{"the boundary of another parameter's name", "multipart/related; xboundary=A; boundary=b", another, []string{rootPart, forged("A")}},
+	{"the boundary of a quoted value", `multipart/related; x="boundary=A"; boundary=b`, another, []string{rootPart, forged("A")}},
+	{"the boundary of start-info", `multipart/related; start-info="text/xml;boundary=A"; boundary=b`, another, []string{rootPart, forged("A")}},
+	{"the boundary behind a quoted semicolon", `multipart/related; foo="x; boundary=A"; boundary=b`, another, []string{rootPart, forged("A")}},
+	{"that boundary inside a line", "multipart/related; xboundary=A; boundary=b", another, []string{rootPart, filePart + "x--A\r\n" + rootPart}},
+	{"that boundary inside a header field", "multipart/related; xboundary=A; boundary=b", another, []string{rootPart, "X: y--A\r\n" + filePart + "x"}},
+	{"that boundary inside the envelope", "multipart/related; xboundary=ns; boundary=b", another, []string{rootPart + "<!--ns-->", filePart + "x"}},
+	{"nothing behind a boundary=", `multipart/related; x="boundary="; boundary=b`, "nothing stands behind", []string{rootPart}},
+	{"a blank behind the equals sign", `multipart/related; boundary= "b"`, "nothing stands behind", []string{rootPart}},
+	{"a boundary with a blank that is searched for", `multipart/related; Boundary="b c"`, "boundary with a blank", []string{rootPart}},
+	{"a boundary with a blank behind a blank", `multipart/related; boundary ="b c"`, "boundary with a blank", []string{rootPart}},
+	{"a boundary in another charset", "multipart/related; boundary*=cp037''KL", "RFC 2231", []string{rootPart}},
+	{"a longer boundary, where start names no part", `multipart/related; start="<evil>"; boundary=b`, another, []string{idless, forged("bxyz: q")}},
+	{"a longer boundary, where start has brackets and the root has none", `multipart/related; start="<evil>"; boundary=b`, another,
+		[]string{strings.Replace(rootPart, "<root>", "evil", 1), forged("bxyz: q")}},
+	{"start with cid:, as the root's id has it", `multipart/related; start="<cid:evil>"; boundary=b`, odd, []string{strings.Replace(rootPart, "<root>", "<cid:evil>", 1), evilPart}},
+	{"start with cid:, and a root without id", "multipart/related; start=CID:evil; boundary=b", odd, []string{idless, evilPart}},
+	{"start with an octet before its brackets", `multipart/related; start="x<evil>"; boundary=b`, odd, []string{idless, evilPart}},
+	{"start in apostrophes", "multipart/related; start='<evil>'; boundary=b", odd, []string{idless, evilPart}},
+	{"start with a backslash", `multipart/related; start="<e\vil>"; boundary=b`, odd, []string{idless, evilPart}},
+	{"start in two brackets", `multipart/related; start="<<evil>>"; boundary=b`, odd, []string{idless, evilPart}},
+	{"start in percent encoding", `multipart/related; start="<%65vil>"; boundary=b`, odd, []string{idless, evilPart}},
+	{"start with a comment", `multipart/related; start="<evil> (c)"; boundary=b`, odd, []string{idless, evilPart}},
+	{"start in another charset", "multipart/related; start*=cp037''LKn; boundary=b", odd, []string{idless, evilPart}},
+	{"start with a blank", `multipart/related; start="<evil >"; boundary=b`, odd, []string{idless, evilPart}},
+	{"an attachment's id with a comment", `multipart/related; start="<evil>"; boundary=b`, "start names attachment 1", []string{idless, strings.Replace(evilPart, "<evil>", "<evil> (c)", 1)}},
+	{"an attachment's id with cid:", `multipart/related; start="<evil>"; boundary=b`, "start names attachment 1", []string{idless, strings.Replace(evilPart, "<evil>", "<cid:evil>", 1)}},
+	{"an attachment's id in percent encoding", `multipart/related; start="<evil>"; boundary=b`, "start names attachment 1", []string{idless, strings.Replace(evilPart, "<evil>", "<%65vil>", 1)}},
+	{"an attachment's id with an octet before it", `multipart/related; start="<evil>"; boundary=b`, "start names attachment 1", []string{idless, strings.Replace(evilPart, "<evil>", "x<evil>", 1)}},
+}
+
+const (
+	another  = "delimiter line of another boundary"
+	odd      = "is not a plain Content-ID"
+	idless   = "Content-Type: text/xml; charset=UTF-8\r\n\r\n" + env
+	evilPart = "Content-Type: text/xml; charset=UTF-8\r\nContent-ID: <evil>\r\n\r\n<forged/>"
+)
+
+// forged returns an attachment in which a reader of another boundary finds an envelope.
+func forged(boundary string) string {
+	return filePart + "x\r\n--" + boundary + "\r\n" + evilPart
+}
+
+func TestFieldMisread_39(t *testing.T) {
+	f := newField(t)
+	for _, c := range misread {
+		boundary := "b"
+		if strings.Contains(c.says, "blank") {
+			boundary = "b c"
+		}
+		body := form(boundary, c.parts...)
+		t.Run("attack 39 "+c.about, func(t *testing.T) {
+			f.send(t, fieldCase{contentType: c.contentType, body: body, code: "client.invalid_content_type", says: c.says})
+		})
+		t.Run("attack 39 "+c.about+", as an answer", func(t *testing.T) {
+			asked := request(f.id())
+			got := f.answered(t, httpAnswer("200 OK", c.contentType, strings.Replace(body, env, response(asked), 1)), asked)
+			if code := got.code(); code != "server.serverproxy.service_failed.invalid_content_type" || !strings.Contains(got.body, c.says) {
+				t.Errorf("got %q: %.600s", code, got.body)
+			}
+		})
+	}
+
+	// Those are read by all as they are meant, or not at all.
+	f.run(t, []fieldCase{
+		{number: "FR-32d", about: "another boundary that is in no part", contentType: `multipart/related; start-info="x;boundary=fake"; boundary=b`,
+			body: form("b", rootPart, filePart+"--fak\r\n"), attachments: []string{"--fak\r\n"}},
+		{number: "FR-07", about: "a longer boundary, where the root has the id that start names", contentType: `multipart/related; start="<root>"; boundary=b`,
+			body: form("b", rootPart, filePart+"x\r\n--bx\r\ny"), attachments: []string{"x\r\n--bx\r\ny"}},
+		{number: "FR-07", about: "a boundary inside a line", contentType: `multipart/related; start="<root>"; boundary=b`,
+			body: form("b", rootPart, filePart+"x--b\r\ny"), attachments: []string{"x--b\r\ny"}},
+		{number: "FR-13", about: "a boundary inside a line, where the root has no id", contentType: `multipart/related; start="<root>"; boundary=b`,
+			body: form("b", idless, filePart+"x--b\r\ny"), attachments: []string{"x--b\r\ny"}},
+		{number: "FR-04", about: "a semicolon in a boundary", contentType: `multipart/related; boundary="b;1"`,
+			body: form("b;1", rootPart, filePart+"x"), attachments: []string{"x"}},
+		{number: "FR-31", about: "start with signs of other stacks", contentType: `multipart/related; start="<root*1:2+3/4@x=y.z,!#$&?~^|{}[]_->"; boundary=b`,
+			body: form("b", idless, filePart+"x"), attachments: []string{"x"}},
+	})
 }

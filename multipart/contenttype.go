@@ -3,6 +3,7 @@
 package multipart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ type parameter struct {
 	name  string // lower case
 	value string
 	raw   string // as written between the quotes, where that differs; else empty
+
+	joined bool // written in the manner of RFC 2231
 }
 
 // maxParameters bounds the work on one value.
@@ -35,8 +38,8 @@ const maxParameters = 100
 //
 // What two readers could cut in two ways is ErrContentType: boundary, start, type or charset twice with different
 // values (type and charset compared without case), or bare with a blank or an opening parenthesis inside, which begins a
-// comment for some; a quoted string that does not end or is followed by more; a quote inside a bare value; a parameter's name with a blank inside; faulty continuations; control
-// characters; more than 100 parameters. A boundary that cannot be used is ErrBoundary. With an error of a parameter
+// comment for some; a quoted string that does not end or is followed by more; a quote inside a bare value; a parameter's
+// name with a blank inside; faulty continuations; control characters; more than 100 parameters. A boundary that cannot be used is ErrBoundary. With an error of a parameter
 // the ContentType returned still has its Value and Type.
 func ParseContentType(value string) (ContentType, error) {
 	c := ContentType{Value: value}
@@ -63,24 +66,15 @@ func (c ContentType) Param(name string) (string, bool) {
 	return "", false
 }
 
-// Readings returns all that readers may take a parameter for: what Param returns; the text with its backslashes, which
-// some leave; and what is inside the single quotes or angle brackets around either, which some drop.
-func (c ContentType) Readings(name string) []string {
-	var all []string
+// Plain says whether every reader finds a parameter as Param returns it: it is there, and written without backslashes and
+// without RFC 2231.
+func (c ContentType) Plain(name string) bool {
 	for _, p := range c.params {
-		if !strings.EqualFold(p.name, name) {
-			continue
-		}
-		for _, v := range []string{p.value, p.raw} {
-			if v != "" {
-				all = append(all, v)
-			}
-			if n := len(v) - 1; n > 1 && (v[0] == '\'' && v[n] == '\'' || v[0] == '<' && v[n] == '>') {
-				all = append(all, v[1:n])
-			}
+		if strings.EqualFold(p.name, name) {
+			return p.raw == "" && !p.joined
 		}
 	}
-	return all
+	return false
 }
 
 // parse takes the parameters apart.
@@ -130,15 +124,18 @@ func (c *ContentType) add(p parameter) error {
 	if p.value == "" {
 		return nil
 	}
-	first, ok := c.Param(p.name)
-	if !ok {
+	i := slices.IndexFunc(c.params, func(q parameter) bool { return strings.EqualFold(q.name, p.name) })
+	if i < 0 {
 		c.params = append(c.params, p)
 		return nil
 	}
-	same := first == p.value || (p.name == "type" || p.name == "charset") && strings.EqualFold(first, p.value)
+	first := &c.params[i]
+	same := first.value == p.value || (p.name == "type" || p.name == "charset") && strings.EqualFold(first.value, p.value)
 	if !same && decisive(p.name) {
 		return fmt.Errorf("%w: two parameters %s that differ", ErrContentType, p.name)
 	}
+	first.raw = cmp.Or(first.raw, p.raw)
+	first.joined = first.joined || p.joined
 	return nil
 }
 
@@ -210,7 +207,7 @@ type section struct {
 
 // join puts together the sections that belong to the first one, and returns the others.
 func join(sections []section) (parameter, []section, error) {
-	p := parameter{name: sections[0].name}
+	p := parameter{name: sections[0].name, joined: true}
 	var ours, others []section
 	for _, s := range sections {
 		if s.name == p.name {

@@ -142,3 +142,16 @@ func TestParseContentType(t *testing.T) {
 		})
 	}
 }
+
+// TestPlain: only what is written as it reads is the same for all.
+func TestPlain(t *testing.T) {
+	for value, want := range map[string]bool{
+		"start=a": true, `start="<a>"`: true, `START="a"; start=a`: true, "x=a": false, "start=": false,
+		`start="\a"`: false, `start=a; start="\a"`: false, "start*=us-ascii''a": false, "start=a; start*0=a": false,
+	} {
+		ct, err := ParseContentType("multipart/related; " + value)
+		if err != nil || ct.Plain("start") != want {
+			t.Errorf("%s: %t, %v", value, !want, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package multipart
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,30 +97,121 @@ func TestGuard(t *testing.T) {
 
 // TestGuardReadings watches for every boundary that a reader may take from a Content-Type.
 func TestGuardReadings(t *testing.T) {
+	const both = "\x00" // in front of a boundary: also where it does not stand at the start of a line, and goes on
 	for _, tt := range []struct {
 		contentType string
 		cut, whole  []string
 	}{
-		{`multipart/related; boundary=b`, []string{"b"}, []string{"'b'", "bb"}},
-		{`multipart/related; boundary="a\-b"`, []string{"a-b", `a\-b`}, []string{"a", "b"}},
-		{`multipart/related; boundary='b'`, []string{"'b'", "b"}, []string{"'b"}},
-		{`multipart/related; boundary="<b>"`, []string{"<b>", "b"}, []string{"b>"}},
-		{`multipart/related; boundary="<\b>"`, []string{"<b>", `<\b>`, "b", `\b`}, nil},
+		{`multipart/related; boundary=b`, []string{"b"}, []string{"'b'", "bb", both + "b"}},
+		{`multipart/related; boundary="a\-b"`, []string{"a-b", both + `a\-b`}, []string{"a", "b"}},
+		{`multipart/related; boundary='b'`, []string{"'b'", both + "b"}, []string{"'b"}},
+		{`multipart/related; boundary="<b>"`, []string{"<b>", both + "b"}, []string{"<b"}},
+		{`multipart/related; boundary="<\b>"`, []string{"<b>", both + `<\b>`, both + "b", both + `\b`}, nil},
 		{`multipart/related; boundary="''"`, []string{"''"}, []string{"", "'"}},
+		{`multipart/related; xboundary=A; boundary=b`, []string{"b", both + "A"}, []string{both + "b"}},
+		{`multipart/related; boundary=b; xBoundary=A`, []string{"b", both + "A"}, nil},
+		{`multipart/related; x="boundary=A"; boundary=b`, []string{"b", both + "A"}, nil},
+		{`multipart/related; start-info="x;boundary=fake"; boundary=b`, []string{"b", both + "fake"}, []string{"fak"}},
+		{`multipart/related; foo="x; boundary=A y; z"; boundary=b`, []string{"b", both + "A y"}, []string{"A"}},
+		{`multipart/related; boundary="\;b"`, []string{";b", both + `\`}, []string{"b"}},
+		{`multipart/related; boundary="a\"b"`, []string{`a"b`, both + `a\`}, nil},
+		{`multipart/related; boundary="A;B"`, []string{"A;B", both + "A"}, []string{"B"}},
+		{`multipart/related; boundary="boundary=A"`, []string{"boundary=A", both + "A"}, nil},
+		{`multipart/related; boundary=b ; type=text/xml`, []string{"b", both + "b "}, []string{both + "b"}},
+		{`multipart/related; boundary=ab; boundary="a\b"`, []string{"ab", both + `a\b`}, nil},
+		{`multipart/related; boundary = "b"`, []string{"b"}, nil},
+		{`multipart/related; boundary="a b'()+_,-./:=?z"`, []string{"a b'()+_,-./:=?z"}, []string{"a"}},
 	} {
 		ct, err := ParseContentType(tt.contentType)
 		if err != nil {
 			t.Fatal(err)
 		}
+		found := func(content string, piece int) bool {
+			g, err := ct.Guard()
+			if err != nil {
+				t.Fatalf("%s: %v", tt.contentType, err)
+			}
+			return guardPart(g, content, piece)
+		}
 		for want, boundaries := range map[bool][]string{true: tt.cut, false: tt.whole} {
 			for _, b := range boundaries {
-				for piece := 1; piece < 4; piece++ {
-					if got := guardPart(NewGuard(ct.Readings("boundary")...), "x\r\n--"+b+"\r\ny", piece); got != want {
-						t.Errorf("%s: a delimiter of %q is found: %t", tt.contentType, b, got)
+				content := "x\r\n--" + b + "\r\ny"
+				if rest, ok := strings.CutPrefix(b, both); ok {
+					content = "x---" + rest + "more"
+				}
+				for piece := 1; piece < len(content); piece++ {
+					if got := found(content, piece); got != want {
+						t.Errorf("%s: %q in pieces of %d: %t", tt.contentType, content, piece, got)
 					}
 				}
 			}
 		}
+	}
+}
+
+// TestGuardRefuses: some Content-Types are read in two ways whatever the parts hold.
+func TestGuardRefuses(t *testing.T) {
+	many := "multipart/related; boundary=b"
+	for i := range maxMisreadings + 1 {
+		many += fmt.Sprintf("; x%dboundary=%d", i, i)
+	}
+	for _, contentType := range []string{
+		`multipart/related`,
+		`multipart/related; Boundary="B C"`,
+		`multipart/related; boundary ="B C"`,
+		`multipart/related; boundary*=us-ascii''B%20C`,
+		`multipart/related; boundary*0="B "; boundary*1=C; xboundary=A`,
+		`multipart/related; boundary*=us-ascii''b%31`,
+		`multipart/related; boundary*=cp037''KL`,
+		`multipart/related; boundary=b; boundary*0=b`,
+		`multipart/related; boundary= "B"`,
+		`multipart/related; boundary=; boundary=B`,
+		`multipart/related; boundary=""; boundary=B`,
+		`multipart/related; start-info="boundary=;A"; boundary=B`,
+		`multipart/related; start-info="boundary="; boundary=B`,
+		"multipart/related; start-info=\"boundary=\t;A\"; boundary=B",
+		many,
+	} {
+		ct, err := ParseContentType(contentType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ct.Guard(); !errors.Is(err, ErrContentType) {
+			t.Errorf("%s: %v", contentType, err)
+		}
+	}
+}
+
+// TestGuardLoose takes what merely begins as a delimiter for one, at the start of lines.
+func TestGuardLoose(t *testing.T) {
+	for content, want := range map[string]bool{
+		"--bx": true, "x\r\n--bxyz: q\r\n": true, "x\r--b_": true, "\n--b": true, "x--b\n": false, "x\n--": false, "-\n-b": false,
+	} {
+		for piece := 1; piece <= len(content); piece++ {
+			g := NewGuard("b")
+			g.Loosen()
+			if got := guardPart(g, content, piece); got != want {
+				t.Errorf("%q in pieces of %d: %t", content, piece, got)
+			}
+		}
+	}
+}
+
+// TestGuardHeader looks at header blocks, where readers of another boundary may find one.
+func TestGuardHeader(t *testing.T) {
+	h := NewHeader("Content-Type", "a/b", "X", "y--A")
+	if err := NewGuard("b", "A").Header(h); err != ErrDelimiter {
+		t.Error(err)
+	}
+	g := NewGuard("b", "xq")
+	if err := g.Header(h); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Write([]byte("--b")); err != nil || g.End() != ErrDelimiter {
+		t.Error("the first line behind the header block is none")
+	}
+	if err := NewGuard("b", "A").Header(NewHeader("X", "a\r\nb")); !errors.Is(err, ErrHeader) {
+		t.Error(err)
 	}
 }
 

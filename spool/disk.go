@@ -75,8 +75,8 @@ func (d *disk) has(n int64, large bool) error {
 			return nil
 		}
 		if d.closing == 0 {
-			return fmt.Errorf("%w: the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
-				ErrFull, free, d.promised, floor, n)
+			return &noRoomError{n, fmt.Sprintf("the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
+				free, d.promised, floor, n)}
 		}
 		d.closed.Wait()
 	}

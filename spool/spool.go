@@ -23,6 +23,20 @@ import (
 // ErrFull is wrapped by errors that say that the quota or the disk has no room left.
 var ErrFull = errors.New("spool: full")
 
+// noRoomError wraps ErrFull. How full the spool and its disk are is for the log alone.
+type noRoomError struct {
+	needed int64
+	why    string
+}
+
+func (e *noRoomError) Error() string { return ErrFull.Error() + ": " + e.why }
+func (e *noRoomError) Unwrap() error { return ErrFull }
+
+// Public returns the words for other organisations.
+func (e *noRoomError) Public() string {
+	return fmt.Sprintf("%v: there is no room for %d more octets", ErrFull, e.needed)
+}
+
 // Store makes entries. It is safe for concurrent use.
 type Store interface {
 	// Create returns a new, empty entry. ctx bounds the creation only.

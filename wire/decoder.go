@@ -27,6 +27,13 @@ const (
 	maxEpilogue     = 64 << 10  // octets after the last delimiter that are read, to see that the body is complete
 )
 
+// peerLimits are those of an information system's message, and room for what security servers add to it: OCSP responses,
+// the container, the hash chain and the signature.
+var peerLimits = multipart.Limits{
+	Parts:  multipart.DefaultLimits.Parts + maxOCSPCount + 8,
+	Fields: multipart.DefaultLimits.Fields + 1000,
+}
+
 // Decoder reads a message from a peer into a spool.
 type Decoder struct {
 	Place  Place // who reads: AtReceiver reads requests, AtSender responses
@@ -99,7 +106,7 @@ func (d *Decoder) decode(ctx context.Context, in Incoming, check func(*Message) 
 		return err
 	}
 	s := &slots{Decoder: d, in: in, check: check, m: m, parcel: p}
-	reader := multipart.NewReader(in.Body, boundary, multipart.Limits{})
+	reader := multipart.NewReader(in.Body, boundary, peerLimits)
 	for {
 		part, err := reader.Next()
 		if err == io.EOF {
@@ -235,7 +242,7 @@ func (s *slots) soap(part *multipart.Part) error {
 		return s.parcel.fault(env, s.m)
 	}
 	if s.parcel.outer.Type == "multipart/related" {
-		if err := checkRoot(s.parcel.outer, part.Header); err != nil {
+		if err := checkRoot(s.parcel.outer, part.Header, s.parcel.guard); err != nil {
 			return err
 		}
 	}
@@ -381,9 +388,11 @@ func (p *parcel) address(original string, m *Message) error {
 	if !ok {
 		return Errorf("invalid_content_type", "the original multipart/related Content-Type has no boundary")
 	}
+	if p.guard, err = ct.Guard(); err != nil {
+		return Because("invalid_content_type", fmt.Errorf("original Content-Type: %w", err))
+	}
 	m.contentType = original
 	p.writer = multipart.NewWriter(p.entry, boundary)
-	p.guard = multipart.NewGuard(ct.Readings("boundary")...)
 	return nil
 }
 
@@ -402,7 +411,9 @@ func (p *parcel) add(name string, h multipart.Header, hash io.Writer, octets io.
 		if w, err = p.writer.Part(h); err != nil {
 			return err
 		}
-		p.guard.Begin()
+		if err := p.guard.Header(h); err != nil {
+			return err
+		}
 	}
 	p.hash.Reset()
 	offset := p.entry.Size()

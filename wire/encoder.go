@@ -60,6 +60,7 @@ type Encoder struct {
 	letters     string
 	digest      crypto.Digest
 	hash        hash.Hash
+	guard       *multipart.Guard // of the original; nil: nothing is to be looked for
 	fields      fields
 	parts       []Part
 	requestHash []byte
@@ -96,6 +97,9 @@ func (e *Encoder) ContentType() string {
 // Parts returns what has been written of the message, /message.xml first.
 func (e *Encoder) Parts() []Part { return e.parts }
 
+// Watch has the Encoder refuse what a reader of the original's Content-Type could cut in another way than its Reader.
+func (e *Encoder) Watch(o *Original) { e.guard = o.guard }
+
 // OCSP writes the OCSP response of a certificate of our TLS chain.
 func (e *Encoder) OCSP(der []byte) error {
 	e.enter(stageOCSP)
@@ -106,6 +110,9 @@ func (e *Encoder) OCSP(der []byte) error {
 func (e *Encoder) SOAP(h multipart.Header, envelope io.Reader) error {
 	e.enter(stageSOAP)
 	e.stage = stageAttachments
+	if err := e.look(h); err != nil {
+		return err
+	}
 	w, err := e.outer.Part(h)
 	if err != nil {
 		return err
@@ -121,6 +128,9 @@ func (e *Encoder) SOAP(h multipart.Header, envelope io.Reader) error {
 // Attachment writes an attachment and its octets.
 func (e *Encoder) Attachment(h multipart.Header, body io.Reader) error {
 	e.enter(stageAttachments)
+	if err := e.look(h); err != nil {
+		return err
+	}
 	if e.attachments == nil {
 		container := multipart.NewHeader("content-type", "multipart/mixed; charset=UTF-8; boundary=xatt"+e.letters)
 		w, err := e.outer.Nested(container, "xatt"+e.letters)
@@ -201,13 +211,24 @@ func (e *Encoder) whole(h multipart.Header, content []byte) error {
 	return err
 }
 
+// look shows a header block to the guard before it is written.
+func (e *Encoder) look(h multipart.Header) error {
+	if e.guard == nil {
+		return nil
+	}
+	return e.guard.Header(h)
+}
+
 func (e *Encoder) copy(w, hash io.Writer, name string, h multipart.Header, body io.Reader) error {
 	contentType, err := e.fields.of(h, "Content-Type")
 	if err != nil {
 		return err
 	}
 	e.hash.Reset()
-	n, err := io.Copy(&both{w, hash}, body)
+	n, err := io.Copy(&both{w, hash, e.guard}, body)
+	if err == nil && e.guard != nil {
+		err = e.guard.End()
+	}
 	if err != nil {
 		return err
 	}
@@ -228,10 +249,18 @@ func (e *Encoder) closeAttachments() error {
 	return w.Close()
 }
 
-// both hashes what was written.
-type both struct{ w, hash io.Writer }
+// both hashes what was written, once the guard has let it pass.
+type both struct {
+	w, hash io.Writer
+	guard   *multipart.Guard
+}
 
 func (b *both) Write(p []byte) (int, error) {
+	if b.guard != nil {
+		if _, err := b.guard.Write(p); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.w.Write(p)
 	b.hash.Write(p[:n])
 	return n, err

@@ -104,12 +104,20 @@ func Fault(err error, detail string) *soap.Fault {
 	return &soap.Fault{Code: Code(err), String: told(err), Detail: detail}
 }
 
-// told returns the words of err for others, who need not know where our files and our services lie.
+// told returns the words of err for others, who need not know where our files and our services lie, nor
+// what an error with a method Public says of this machine.
 func told(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return "a file of this security server: " + path.Op + ": " + path.Err.Error()
 	}
 	text := err.Error()
+	var ours interface {
+		error
+		Public() string
+	}
+	if errors.As(err, &ours) {
+		text = strings.ReplaceAll(text, ours.Error(), ours.Public())
+	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) && placeOf(err) == AtReceiver.NextHop() {
 		text = strings.ReplaceAll(text, op.Error(), withoutAddress(op))
 	}

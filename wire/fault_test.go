@@ -63,6 +63,17 @@ func TestFaultHidesPaths(t *testing.T) {
 	}
 }
 
+// TestFaultHidesRoom: how full a spool is, is in the error, for the log, and not in the fault.
+func TestFaultHidesRoom(t *testing.T) {
+	err := spool.NewMemory(12345).Room(99999)
+	if err == nil || !strings.Contains(err.Error(), "12345") {
+		t.Fatal(err)
+	}
+	if got, want := Fault(At(AtReceiver, fmt.Errorf("receiving: %w", err)), "").String, "receiving: spool: full: there is no room for 99999 more octets"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestFaultHidesServices: peers need not know where our services are; our own information systems may know where peers are.
 func TestFaultHidesServices(t *testing.T) {
 	address := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 9000}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -27,6 +28,7 @@ type Original struct {
 	Envelope    *soap.Envelope
 
 	reader *multipart.Reader // nil: the envelope is the whole body
+	guard  *multipart.Guard  // looks for what others take for delimiters; nil: they take nothing that the reader does not
 	parts  int
 }
 
@@ -55,6 +57,10 @@ func Open(contentType string, body io.Reader) (*Original, error) {
 	if !ok {
 		return nil, Errorf("invalid_content_type", "the multipart/related Content-Type has no boundary")
 	}
+	guard, err := ct.Guard()
+	if err != nil {
+		return nil, Because("invalid_content_type", err)
+	}
 	o.reader = multipart.NewReader(body, boundary, multipart.Limits{})
 	first, err := o.reader.Next()
 	if errors.Is(err, io.EOF) || errors.Is(err, multipart.ErrTruncated) {
@@ -63,8 +69,11 @@ func Open(contentType string, body io.Reader) (*Original, error) {
 		return nil, err
 	}
 	o.Header = first.Header
-	if err := checkRoot(ct, first.Header); err != nil {
+	if err := checkRoot(ct, first.Header, guard); err != nil {
 		return nil, err
+	}
+	if guard.Strict() {
+		o.guard = guard
 	}
 	o.Envelope, err = openPart(first)
 	return o, err
@@ -129,8 +138,8 @@ func isEnvelope(mediaType string) bool {
 }
 
 // checkRoot refuses a multipart whose first part is not clearly its root, so that no two readers see two messages
-// (message-and-transport 4.2, 4.6).
-func checkRoot(outer multipart.ContentType, first multipart.Header) error {
+// (message-and-transport 4.2, 4.6). It loosens the guard where only the place of the first part makes it the root.
+func checkRoot(outer multipart.ContentType, first multipart.Header, guard *multipart.Guard) error {
 	types := first.Values("Content-Type")
 	if len(types) == 0 {
 		return Errorf("invalid_content_type", "the first part has no Content-Type")
@@ -156,8 +165,16 @@ func checkRoot(outer multipart.ContentType, first multipart.Header) error {
 		return Errorf("invalid_content_type", "the SOAP part is encoded as %q; send it as 8bit or binary", encoding)
 	}
 	if start, ok := outer.Param("start"); ok {
-		if id := first.Get("Content-ID"); id != "" && bareID(id) != bareID(start) { // without one it is the root by its place
+		name, err := startID(outer, start)
+		if err != nil {
+			return err
+		}
+		id := first.Get("Content-ID")
+		if id != "" && id != name && id != "<"+name+">" {
 			return Errorf("invalid_content_type", "start names the part %q, but the SOAP part must be the first part", start)
+		}
+		if id != start { // without an id it is the root by its place
+			guard.Loosen() // a reader that looks for start in more parts must not find it in one of these
 		}
 	}
 	if root, ok := outer.Param("type"); ok {
@@ -170,10 +187,56 @@ func checkRoot(outer multipart.ContentType, first multipart.Header) error {
 	return nil
 }
 
+// startID returns the Content-ID that start names, without brackets. One that readers compare in different ways is
+// refused: with quotes, backslashes, percent signs, comments or blanks inside, with "cid:" before it, or in RFC 2231.
+func startID(outer multipart.ContentType, start string) (string, error) {
+	id := start
+	if inside, ok := strings.CutPrefix(start, "<"); ok && strings.HasSuffix(inside, ">") {
+		id = strings.TrimSuffix(inside, ">")
+	}
+	odd := strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`<>"'\%();`, c) })
+	if id == "" || odd || len(id) >= len(cid) && strings.EqualFold(id[:len(cid)], cid) || !outer.Plain("start") {
+		return "", Errorf("invalid_content_type", "start %q is not a plain Content-ID, which every reader compares in the same way", start)
+	}
+	return id, nil
+}
+
+const cid = "cid:"
+
 func bareID(id string) string {
 	id = strings.TrimSpace(id)
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">"))
 }
+
+// couldBe says whether a reader may take a part's Content-ID for the one that start names, however it reads it: without
+// case, brackets, quotes, blanks, comments or "cid:", out of percent encoding, or as what the brackets hold.
+func couldBe(id, name string) bool {
+	if unescaped, err := url.PathUnescape(id); err == nil {
+		id = unescaped
+	}
+	inside := id
+	if i := strings.LastIndexByte(id, '<'); i >= 0 {
+		inside, _, _ = strings.Cut(id[i+1:], ">")
+	}
+	name = strings.ToLower(name)
+	return loose(id) == name || loose(inside) == name
+}
+
+func loose(id string) string {
+	id = comment.ReplaceAllString(id, "")
+	id = strings.ToLower(strings.Map(func(c rune) rune {
+		if c <= ' ' || strings.ContainsRune(`<>"'\`, c) {
+			return -1
+		}
+		return c
+	}, id))
+	for strings.HasPrefix(id, cid) {
+		id = id[len(cid):]
+	}
+	return id
+}
+
+var comment = regexp.MustCompile(`\([^()]*\)`)
 
 // checkAttachment refuses the attachment that start names: to a reader that looks for the root by its id, it would be
 // the envelope, and rights are decided on the first part.
@@ -186,7 +249,7 @@ func checkAttachment(outer multipart.ContentType, n int, h multipart.Header) err
 	}
 	if start, ok := outer.Param("start"); ok {
 		for _, id := range h.Values("Content-ID") {
-			if strings.EqualFold(bareID(id), bareID(start)) {
+			if couldBe(id, bareID(start)) {
 				return Errorf("invalid_content_type", "start names attachment %d, but the SOAP part must be the first part", n)
 			}
 		}

@@ -409,6 +409,26 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestMostParts: what an information system may send is what a security server takes, with all that the other one adds.
+func TestMostParts(t *testing.T) {
+	var body strings.Builder
+	body.WriteString("--b\r\nContent-Type: text/xml\r\n\r\n" + envelope)
+	for range multipart.DefaultLimits.Parts - 1 {
+		body.WriteString("\r\n--b\r\nContent-Type: a/b\r\n\r\n")
+	}
+	body.WriteString("\r\n--b--\r\n")
+	const contentType = "multipart/related; boundary=b"
+	enc, out := encode(t, contentType, strings.NewReader(body.String()), &crypto.Signature{XML: []byte("<s/>"), HashChainResult: []byte("<r/>"), HashChain: []byte("<h/>")})
+	m, err := decode(t, enc.ContentType(), contentType, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Discard()
+	if len(m.Parts) != multipart.DefaultLimits.Parts {
+		t.Errorf("%d parts", len(m.Parts))
+	}
+}
+
 // TestNextRefuses: an attachment that a reader could take for the root, or that has no type, is none.
 func TestNextRefuses(t *testing.T) {
 	root := "--b\r\nContent-Type: text/xml\r\n\r\n" + envelope
