@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/caddy-fairway/fairway/soap"
 	"github.com/caddy-fairway/fairway/wire"
@@ -114,6 +115,18 @@ func (b *earlyBody) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return b.tail.Read(p)
+}
+
+// earlyPiece is how much is delivered at a time.
+const earlyPiece = 128 << 10
+
+var earlyPieces = sync.Pool{New: func() any { return new([earlyPiece]byte) }}
+
+// WriteTo implements io.WriterTo. The kernel could not tell where what has been released ends, so it does not copy the file.
+func (b *earlyBody) WriteTo(w io.Writer) (int64, error) {
+	piece := earlyPieces.Get().(*[earlyPiece]byte)
+	defer earlyPieces.Put(piece)
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{b}, piece[:])
 }
 
 // Close ends the reading, if it has not ended, and frees the spool.
