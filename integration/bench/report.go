@@ -109,11 +109,17 @@ func report(args []string) error {
 	if err != nil {
 		return err
 	}
-	for name, p := range map[string]plot{ratioPlot: ratioByLine(f), memoryPlot: memoryBySize(f)} {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(*page), name), []byte(p.svg()), 0o644); err != nil {
+	for _, drawn := range []struct {
+		file string
+		plot plot
+	}{{ratioPlot, ratioByLine(f)}, {memoryPlot, memoryBySize(f)}} {
+		if len(drawn.plot.series) == 0 {
+			continue // its rows have not been measured
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(*page), drawn.file), []byte(drawn.plot.svg()), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(&text, "\n![%s](%s)\n", p.title, name)
+		fmt.Fprintf(&text, "\n![%s](%s)\n", drawn.plot.title, drawn.file)
 	}
 	before, rest, begins := strings.Cut(string(old), figuresBegin)
 	_, after, ends := strings.Cut(rest, figuresEnd)
