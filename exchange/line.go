@@ -96,7 +96,7 @@ func (l *line) linger() {
 		return
 	}
 	l.controller.SetReadDeadline(time.Now().Add(lingerTime))
-	io.CopyN(io.Discard, l.body.ReadCloser, lingerOctets)
+	io.CopyN(io.Discard, rest{l.body}, lingerOctets)
 	l.controller.SetReadDeadline(time.Now()) // whoever is still reading stops
 }
 
@@ -149,6 +149,7 @@ type tracked struct {
 	octets   atomic.Int64
 	transfer *transfer // nil: none yet
 	lane     lane
+	reading  sync.Mutex
 }
 
 func (t *tracked) Read(p []byte) (int, error) {
@@ -164,6 +165,19 @@ func (t *tracked) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// take reads and does nothing else. An upload that nobody needs any more may still be reading while the rest is thrown away:
+// one after the other.
+func (t *tracked) take(p []byte) (int, error) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	return t.ReadCloser.Read(p)
+}
+
+// rest is what is thrown away of a body.
+type rest struct{ of *tracked }
+
+func (r rest) Read(p []byte) (int, error) { return r.of.take(p) }
 
 func (t *tracked) ended() bool { return t.eof.Load() }
 
