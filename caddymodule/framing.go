@@ -63,14 +63,12 @@ func (l *framingListener) Accept() (net.Conn, error) {
 	framed := &framedConn{Conn: conn, refused: func(reason string) {
 		l.logger.Warn("refused a request that can be read in two ways", zap.Stringer("remote", conn.RemoteAddr()), zap.String("reason", reason))
 	}}
-	switch secure := conn.(type) {
-	case *tls.Conn:
-		if below, ok := secure.NetConn().(*gather.Conn); ok {
-			return &gatheredConn{framedTLSConn{framed, secure.ConnectionState}, secure, below}, nil
+	if secure, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		over := framedTLSConn{framed, secure.ConnectionState}
+		if gathering, ok := gather.Of(conn); ok {
+			return &gatheredConn{over, gathering}, nil
 		}
-		return &framedTLSConn{framed, secure.ConnectionState}, nil
-	case interface{ ConnectionState() tls.ConnectionState }:
-		return &framedTLSConn{framed, secure.ConnectionState}, nil
+		return &over, nil
 	}
 	return framed, nil
 }
@@ -104,12 +102,11 @@ func (c *framedTLSConn) ConnectionState() tls.ConnectionState { return c.state()
 // gatheredConn lets the records of one write go out together.
 type gatheredConn struct {
 	framedTLSConn
-	secure *tls.Conn
-	below  *gather.Conn
+	secure *gather.TLS
 }
 
 // Write implements io.Writer.
-func (c *gatheredConn) Write(p []byte) (int, error) { return gather.Write(c.secure, c.below, p) }
+func (c *gatheredConn) Write(p []byte) (int, error) { return c.secure.Write(p) }
 
 // ReadFrom implements io.ReaderFrom, by which files go out.
 func (c *gatheredConn) ReadFrom(r io.Reader) (int64, error) {
@@ -120,24 +117,14 @@ func (c *gatheredConn) ReadFrom(r io.Reader) (int64, error) {
 const gatheredCopy = 64 << 10
 
 // Close implements io.Closer.
-func (c *gatheredConn) Close() error { return gather.Close(c.secure, c.below) }
+func (c *gatheredConn) Close() error { return c.secure.Close() }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	xroad_framing
-func (*Framing) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return noArguments(d) }
-
-// noArguments reads a word that stands alone.
-func noArguments(d *caddyfile.Dispenser) error {
-	d.Next()
-	name := d.Val()
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	if d.NextBlock(0) {
-		return d.Errf("%s takes no block", name)
-	}
-	return nil
+func (*Framing) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the module's name
+	return lineEnds(d)
 }
 
 // Interface guards

@@ -44,7 +44,10 @@ func (l *gatherListener) Accept() (net.Conn, error) {
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	xroad_gather
-func (*Gather) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return noArguments(d) }
+func (*Gather) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the module's name
+	return lineEnds(d)
+}
 
 // Interface guards
 var (

@@ -4,7 +4,6 @@ package peer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,9 +15,8 @@ import (
 
 // secured is a TLS connection to a peer.
 type secured struct {
-	*tls.Conn
-	akin  atomic.Bool // the peer has told that it is of our kind
-	below *gather.Conn
+	*gather.TLS
+	akin atomic.Bool // the peer has told that it is of our kind
 }
 
 // secure shakes hands with a peer. It owns raw, also where it fails.
@@ -29,8 +27,8 @@ func (p *Pool) secure(ctx context.Context, raw net.Conn, address string) (net.Co
 	}
 	config := p.tls.Clone()
 	config.ServerName = host
-	g := gather.New(newConn(raw, writeIdle))
-	c := &secured{Conn: tls.Client(g, config), below: g}
+	below := newConn(raw, writeIdle)
+	c := &secured{TLS: gather.Client(below, config)}
 	slow := errors.New("timeout")
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, slow)
 	defer cancel()
@@ -46,13 +44,8 @@ func (p *Pool) secure(ctx context.Context, raw net.Conn, address string) (net.Co
 		trace.TLSHandshakeDone(c.ConnectionState(), err)
 	}
 	if err != nil {
-		g.Close()
+		below.Close()
 		return nil, err
 	}
 	return c, nil
 }
-
-// Close says goodbye to the peer, unless somebody is writing: that write ends at once.
-func (c *secured) Close() error { return gather.Close(c.Conn, c.below) }
-
-func (c *secured) Write(b []byte) (int, error) { return gather.Write(c.Conn, c.below, b) }

@@ -15,7 +15,7 @@ import (
 // oneRecord is how much goes into a record of TLS: nothing is gained by gathering less.
 const oneRecord = 16 << 10
 
-// Conn is the connection below TLS. Its writes pass, but for those of Write. It is as safe for concurrent use as the
+// Conn is the connection below TLS. Its writes pass, but for those that one Write of TLS makes. It is as safe for concurrent use as the
 // connection that it was made of.
 type Conn struct {
 	net.Conn
@@ -31,27 +31,48 @@ func New(c net.Conn) *Conn { return &Conn{Conn: c} }
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Write writes to t, the TLS connection over below, which may be nil. What t says aside of it, as an alert, goes out behind
-// what has been gathered before, in order. One call at a time is allowed, as of t's Write where order counts.
-func Write(t *tls.Conn, below *Conn, b []byte) (int, error) {
-	if below == nil || len(b) <= oneRecord {
-		return t.Write(b)
+// TLS is a TLS connection over a Conn.
+type TLS struct {
+	*tls.Conn
+	below *Conn
+}
+
+// Client returns the client's side of a TLS connection over c.
+func Client(c net.Conn, config *tls.Config) *TLS {
+	below := New(c)
+	return &TLS{tls.Client(below, config), below}
+}
+
+// Of returns the TLS connection that c is, if it is one over a Conn.
+func Of(c net.Conn) (*TLS, bool) {
+	secure, ok := c.(*tls.Conn)
+	if !ok {
+		return nil, false
 	}
-	below.begin()
-	n, err := t.Write(b)
-	if e := below.end(); err == nil && e != nil {
+	below, ok := secure.NetConn().(*Conn)
+	return &TLS{secure, below}, ok
+}
+
+// Write implements io.Writer. What TLS says aside of it, as an alert, goes out behind what has been gathered before, in
+// order. One call at a time is allowed.
+func (t *TLS) Write(b []byte) (int, error) {
+	if len(b) <= oneRecord {
+		return t.Conn.Write(b)
+	}
+	t.below.begin()
+	n, err := t.Conn.Write(b)
+	if e := t.below.end(); err == nil && e != nil {
 		return 0, e
 	}
 	return n, err
 }
 
-// Close closes t, the TLS connection over below, which may be nil. It says goodbye to the other side, unless somebody is
-// writing: that write ends at once.
-func Close(t *tls.Conn, below *Conn) error {
-	if below != nil && below.gathering.Load() {
-		return errors.Join(below.Close(), t.Close())
+// Close says goodbye to the other side, unless somebody is writing: that write ends at once.
+func (t *TLS) Close() error {
+	if t.below.gathering.Load() {
+		return errors.Join(t.below.Close(), t.Conn.Close())
 	}
-	return t.Close()
+	return t.Conn.Close()
 }
 
 // holdings are the octets of one gathering: what a large chunk of a message becomes by encryption fits.

@@ -83,8 +83,7 @@ func TestCloseWhileWriting(t *testing.T) {
 	shaken := make(chan error)
 	go func() { shaken <- tls.Server(theirs, https.TLS).Handshake() }()
 	blocked := &waiting{Conn: raw, began: make(chan struct{}, 100)}
-	g := New(blocked)
-	c := tls.Client(g, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	c := Client(blocked, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err := c.Handshake(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +95,11 @@ func TestCloseWhileWriting(t *testing.T) {
 	}
 	written := make(chan error)
 	go func() {
-		_, err := Write(c, g, make([]byte, 100<<10))
+		_, err := c.Write(make([]byte, 100<<10))
 		written <- err
 	}()
 	<-blocked.began // nobody reads it
-	Close(c, g)
+	c.Close()
 	if err := <-written; err == nil {
 		t.Error("a write to a closed connection succeeded")
 	}
