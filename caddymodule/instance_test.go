@@ -10,11 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-fairway/fairway/ident"
+	"github.com/caddy-fairway/fairway/internal/freeport"
 	"github.com/caddy-fairway/fairway/internal/testbed"
 	"github.com/caddy-fairway/fairway/soap"
 	"github.com/caddy-fairway/fairway/trust"
@@ -124,13 +125,11 @@ http://:{echo} {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(ports[0])
 }
 
 // run starts both, or has them reload.

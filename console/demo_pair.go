@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-fairway/fairway/internal/freeport"
 )
 
 // pair is the two security servers of the example, running in this process.
@@ -96,7 +97,7 @@ func move(example string) (text string, ports map[string]string, err error) {
 	for _, m := range examplePort.FindAllStringSubmatch(example, -1) {
 		ports[m[1]] = ""
 	}
-	free, err := freePorts(len(ports))
+	free, err := freeport.Find(len(ports))
 	if err != nil {
 		return "", nil, err
 	}
@@ -110,20 +111,6 @@ func move(example string) (text string, ports map[string]string, err error) {
 		return fmt.Sprintf("%s\nports {\npeer %s\nocsp %s\n}", m, ports["5500"], ports["5577"])
 	})
 	return text, ports, nil
-}
-
-// freePorts returns ports of the loopback interface that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // adapt turns the Caddyfile into JSON and adds what a demo does differently: it has no admin endpoint, says nothing on

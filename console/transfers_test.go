@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-fairway/fairway/internal/freeport"
 	"github.com/caddy-fairway/fairway/soap"
 )
 
@@ -54,7 +55,7 @@ func running(t *testing.T) (admin, consumers string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := freePorts(1)
+	free, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func TestNoTransfersToAsk(t *testing.T) {
 		t.Cleanup(s.Close)
 		return strings.TrimPrefix(s.URL, "http://")
 	}
-	free, err := freePorts(1)
+	free, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}

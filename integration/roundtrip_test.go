@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/internal/freeport"
 	"github.com/caddy-fairway/fairway/multipart"
 	"github.com/caddy-fairway/fairway/soap"
 )
@@ -42,17 +42,16 @@ type example struct {
 // freePorts replaces the ports of the example.
 func freePorts(t *testing.T, config string) example {
 	t.Helper()
+	names := []string{"8080", "5500", "5577", "9000", "8081", "5501", "5578"}
+	ports, err := freeport.Find(len(names))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var pairs []string
 	free := make(map[string]string)
-	for _, port := range []string{"8080", "5500", "5577", "9000", "8081", "5501", "5578"} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		free[port] = listener.Addr().String()
-		_, number, _ := net.SplitHostPort(free[port])
-		pairs = append(pairs, ":"+port, ":"+number)
+	for i, name := range names {
+		pairs = append(pairs, ":"+name, fmt.Sprintf(":%d", ports[i]))
+		free[name] = fmt.Sprintf("127.0.0.1:%d", ports[i])
 	}
 	config = strings.NewReplacer(pairs...).Replace(config)
 	config = strings.Replace(config, "\n{\n", "\n{\n\tadmin off\n\tpersist_config off\n", 1)

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"text/template"
+
+	"github.com/caddy-fairway/fairway/internal/freeport"
 )
 
 // client is who asks, in every case.
@@ -87,7 +89,7 @@ func startFairway(repository, folder string, backends []backend) (url string, st
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("building fairway: %w\n%s", err, out)
 	}
-	ports, err := freePorts(3)
+	ports, err := freeport.Find(3)
 	if err != nil {
 		return "", nil, err
 	}

@@ -26,6 +26,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/caddy-fairway/fairway/internal/freeport"
 )
 
 func main() {
@@ -157,7 +159,7 @@ func (b *bench) stop() {
 }
 
 func (b *bench) startServices() error {
-	ports, err := freePorts(1 + len(b.report.stacks))
+	ports, err := freeport.Find(1 + len(b.report.stacks))
 	if err != nil {
 		return err
 	}

@@ -99,20 +99,6 @@ func run(dir, log string, s stack, url, client, service string, sizes, names []s
 	return out, nil
 }
 
-// freePorts returns n ports of the loopback interface that were free a moment ago.
-func freePorts(n int) ([]int, error) {
-	var out []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // only when all are chosen, so that they differ
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	return out, nil
-}
-
 func tail(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil {
