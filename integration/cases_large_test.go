@@ -29,7 +29,8 @@ import (
 	"github.com/caddy-fairway/fairway/multipart"
 )
 
-// heap watches the objects on the heap of this process, in which client, both servers and service are.
+// heap watches what the collector finds in use on the heap of this process, in which client, both servers and service are.
+// What is not in use any more does not count: how much of that lies about depends on how busy the machine is.
 type heap struct {
 	before, peak uint64
 	end          chan struct{}
@@ -37,12 +38,12 @@ type heap struct {
 }
 
 func heapNow() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// watchHeap begins with a clean heap, and has it cleaned early: what counts is what is held, not what was left.
+// watchHeap begins with a clean heap, and has it looked at often.
 func watchHeap(t *testing.T) *heap {
 	runtime.GC()
 	before := debug.SetGCPercent(20)

@@ -61,11 +61,11 @@ func newField(t *testing.T) *field {
 	return f
 }
 
-// clean waits until nothing lies in the spools, for five seconds at most.
+// clean waits until nothing lies in the spools, for half a minute at most.
 func clean(t *testing.T) {
 	t.Helper()
 	var left []string
-	for range 1000 {
+	for range 6000 {
 		left, _ = filepath.Glob(filepath.Join(caddy.AppDataDir(), "xroad", "ss?", "spool", "*", "*"))
 		if len(left) == 0 {
 			return

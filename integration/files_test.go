@@ -59,7 +59,7 @@ func entries(t *testing.T, dir string) []os.DirEntry {
 // emptied waits until nothing is left in dir.
 func emptied(t *testing.T, dir string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); len(entries(t, dir)) > 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); len(entries(t, dir)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left: %v", entries(t, dir))
 		}
@@ -217,7 +217,7 @@ func TestFilesOverReload(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); len(entries(t, dir)) > 1 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); len(entries(t, dir)) > 1 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	there(kept, "kept, after the other exchange")

@@ -302,7 +302,7 @@ func TestReload(t *testing.T) {
 		// A connection that reaches the old listener in the moment in which it closes is reset, here or between the
 		// security servers. What comes after that moment must pass.
 		var last string
-		for range 100 {
+		for range 1500 {
 			response, err := http.Post(e.send, "text/xml", strings.NewReader(asked))
 			if err != nil {
 				last = err.Error()
