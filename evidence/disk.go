@@ -182,6 +182,7 @@ func (d *disk) put(ctx context.Context, r *Record) (_ func() error, err error) {
 		}
 		return nil, err
 	}
+	w.forget()
 	r.Number = number
 	return wait, nil
 }

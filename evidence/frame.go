@@ -17,6 +17,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
@@ -207,6 +208,22 @@ type draft struct {
 	frame []byte // up to its digest, perhaps with the contents behind; seal fills it in
 }
 
+// frames are the memory of drafts that have been written.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxFrame is the longest frame whose memory serves another.
+const maxFrame = 64 << 10
+
+func newFrame() []byte { return (*frames.Get().(*[]byte))[:0] }
+
+// forget gives back the memory of a draft that has been written.
+func (w *draft) forget() {
+	if frame := w.frame; cap(frame) <= maxFrame {
+		frames.Put(&frame)
+	}
+	w.frame = nil
+}
+
 func (j *header) encode(contents int64, documents ...[]byte) (*draft, error) {
 	h := head{contents: contents}
 	for i, d := range documents {
@@ -220,7 +237,7 @@ func (j *header) encode(contents int64, documents ...[]byte) (*draft, error) {
 	if contents <= inside {
 		behind += contents
 	}
-	frame, err := j.appendTo(make([]byte, headSize), behind)
+	frame, err := j.appendTo(append(newFrame(), make([]byte, headSize)...), behind)
 	if err != nil {
 		return nil, err
 	}

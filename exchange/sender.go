@@ -400,8 +400,14 @@ const fileStep = 1 << 20
 // WriteTo implements io.WriterTo. A file is handed over as it is: towards a plain connection the kernel then copies it.
 // Where that waits, what interrupts it is the deadline of an exchange that is cancelled, see line.watch.
 func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
+	if err := b.transfer.cancelled(); err != nil {
+		return 0, err
+	}
 	file, isFile := b.ReadCloser.(*os.File)
 	to, takes := w.(io.ReaderFrom)
+	if memory, short := b.ReadCloser.(io.WriterTo); short && !isFile {
+		return memory.WriteTo(w)
+	}
 	if !isFile || !takes {
 		return io.Copy(w, struct{ io.Reader }{b})
 	}

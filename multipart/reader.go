@@ -116,10 +116,13 @@ func (r *Reader) newPart() *Part {
 
 // Trailing reads what follows the closing delimiter, up to limit octets and whatever one more read brings, and returns
 // ErrTrailing if it holds more than white space or does not end there. It reads on after the first other octet, so that
-// a connection can be kept. Call it after Next returned io.EOF.
+// a connection can be kept. Call it after Next returned io.EOF, once: the Reader is of no use afterwards, nor are its parts.
 func (r *Reader) Trailing(limit int64) error {
 	if r.err != io.EOF {
 		return errors.New("multipart: asked for what follows a body that has not ended")
+	}
+	if b, whole := r.src.(*buffer); whole {
+		defer b.forget()
 	}
 	clean := true
 	for {

@@ -2,7 +2,10 @@
 
 package multipart
 
-import "io"
+import (
+	"io"
+	"sync"
+)
 
 // A window is a stream whose next octets can be looked at before they are consumed. A Reader works on one: on the buffer
 // over the body, or on a part of another Reader. So octets are copied into memory once, however deep they are nested.
@@ -14,7 +17,7 @@ type window interface {
 }
 
 const (
-	smallBuffer = 8 << 10   // enough for most messages
+	smallBuffer = 16 << 10  // enough for most messages, with their signatures
 	largeBuffer = 64 << 10  // once a body filled the small one
 	bulkBuffer  = 256 << 10 // once it has had bulkBody octets: then each system call moves that much
 	bulkBody    = 2 << 20   // and the larger buffer costs little beside them
@@ -41,6 +44,20 @@ func (b *buffer) ahead(n int) ([]byte, error) {
 
 func (b *buffer) skip(n int) { b.lo += n }
 
+// smallBuffers are those of bodies that have been read to their end.
+var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+
+// forget gives the memory back, and what has been read and not consumed. The body ends here.
+func (b *buffer) forget() {
+	if len(b.data) == smallBuffer {
+		smallBuffers.Put((*[smallBuffer]byte)(b.data))
+	}
+	b.data, b.lo, b.hi = nil, 0, 0
+	if b.err == nil {
+		b.err = io.EOF
+	}
+}
+
 // fill reads once, after making room for n octets. What it moves is little: no more than Readers hold back while
 // they wait for the rest of a delimiter.
 func (b *buffer) fill(n int) {
@@ -58,7 +75,9 @@ func (b *buffer) fill(n int) {
 		size = max(largeBuffer, 2*n)
 	}
 	room := b.data
-	if size > len(room) {
+	if size == smallBuffer && len(room) == 0 {
+		room = smallBuffers.Get().(*[smallBuffer]byte)[:]
+	} else if size > len(room) {
 		room = make([]byte, size)
 	}
 	b.hi = copy(room, b.data[b.lo:b.hi])

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/transform"
@@ -78,7 +77,38 @@ func (e *Envelope) WithRequestHash(sha512 []byte) io.Reader {
 		at = p.old.to
 	}
 	copyTo(int64(len(head)))
-	return io.MultiReader(&out, tail)
+	return &headed{out.Bytes(), tail}
+}
+
+// headed is a head and what follows it.
+type headed struct {
+	head []byte
+	tail io.Reader
+}
+
+// Read implements io.Reader.
+func (h *headed) Read(p []byte) (int, error) {
+	if len(h.head) == 0 {
+		return h.tail.Read(p)
+	}
+	n := copy(p, h.head)
+	h.head = h.head[n:]
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo.
+func (h *headed) WriteTo(w io.Writer) (n int64, err error) {
+	if len(h.head) > 0 {
+		k, err := w.Write(h.head)
+		if err == nil && k < len(h.head) {
+			err = io.ErrShortWrite
+		}
+		if n, h.head = int64(k), h.head[k:]; err != nil {
+			return n, err
+		}
+	}
+	k, err := io.Copy(w, h.tail)
+	return n + k, err
 }
 
 // InUTF8 returns the octets of the envelope as UTF-8: themselves, or transcoded with their declaration replaced.
@@ -88,7 +118,7 @@ func (e *Envelope) InUTF8() io.Reader {
 		return e
 	}
 	head, tail := e.inUTF8()
-	return io.MultiReader(strings.NewReader(utf8Declaration), bytes.NewReader(head[e.reading.doc.prolog:]), tail)
+	return &headed{append([]byte(utf8Declaration), head[e.reading.doc.prolog:]...), tail}
 }
 
 // IsUTF8 reports whether the envelope is in UTF-8, so that its octets need no transcoding.

@@ -219,6 +219,11 @@ func (e *Envelope) Read(p []byte) (n int, err error) {
 	return n, e.err
 }
 
+// copies are buffers for the rest of envelopes that cannot write themselves.
+var copies = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+const copyBuffer = 32 << 10
+
 // WriteTo is Read without a copy in between.
 func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 	if len(e.buf) > 0 {
@@ -230,9 +235,18 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 			return n, err
 		}
 	}
+	if e.err != nil { // Open has read it to its end
+		e.finish()
+		if e.err == io.EOF {
+			return n, nil
+		}
+		return n, e.err
+	}
 	from, ok := e.r.(io.WriterTo)
-	if !ok || e.err != nil {
-		k, err := io.Copy(w, struct{ io.Reader }{e})
+	if !ok {
+		room := copies.Get().(*[copyBuffer]byte)
+		defer copies.Put(room)
+		k, err := io.CopyBuffer(w, struct{ io.Reader }{e}, room[:])
 		return n + k, err
 	}
 	e.w = w

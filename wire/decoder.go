@@ -3,12 +3,14 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/asn1"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/multipart"
@@ -341,15 +343,27 @@ func (s *slots) lateFault(part *multipart.Part) error {
 	return s.parcel.fault(env, s.m)
 }
 
+// rooms are where parts are gathered whose length is not known before.
+var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxRoom is the largest of them that is kept.
+const maxRoom = 64 << 10
+
+// whole returns a part of up to limit octets.
 func whole(r io.Reader, limit int) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
+	room := rooms.Get().(*bytes.Buffer)
+	defer func() {
+		if room.Reset(); room.Cap() <= maxRoom {
+			rooms.Put(room)
+		}
+	}()
+	if _, err := room.ReadFrom(io.LimitReader(r, int64(limit)+1)); err != nil {
 		return nil, err
 	}
-	if len(b) > limit {
+	if room.Len() > limit {
 		return nil, Errorf("invalid_message", "a part is longer than the %d octets that it may have", limit)
 	}
-	return b, nil
+	return bytes.Clone(room.Bytes()), nil
 }
 
 // parcel writes a message into the spool as the body that an information system will get: envelope and attachments

@@ -4,10 +4,12 @@ package wire
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/multipart"
@@ -76,9 +78,14 @@ const (
 	stageEnd
 )
 
+// writers are the buffers of Encoders whose message has ended.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, encoderBuffer) }}
+
 // NewEncoder writes to w. Attachments are hashed with digest, the envelope too.
 func NewEncoder(w io.Writer, digest crypto.Digest) *Encoder {
-	e := &Encoder{out: bufio.NewWriterSize(w, encoderBuffer), letters: multipart.Letters(30), digest: digest, hash: digest.New()}
+	out := writers.Get().(*bufio.Writer)
+	out.Reset(w)
+	e := &Encoder{out: out, letters: multipart.Letters(30), digest: digest, hash: digest.New()}
 	e.outer = multipart.NewWriter(e.out, "xtop"+e.letters)
 	return e
 }
@@ -173,8 +180,11 @@ func (e *Encoder) Sign(s *crypto.Signature) error {
 }
 
 // Fault writes a fault in place of the signature and ends the message, which its reader then refuses. The part that is
-// being sent simply ends early.
+// being sent simply ends early. A message that has ended well cannot be taken back: that is an error.
 func (e *Encoder) Fault(fault []byte) error {
+	if e.out == nil {
+		return errors.New("the message has ended")
+	}
 	if err := e.closeAttachments(); err != nil {
 		return err
 	}
@@ -184,7 +194,8 @@ func (e *Encoder) Fault(fault []byte) error {
 	return e.Close()
 }
 
-// Close ends the message without a signature, as a service's fault is sent. Sign and Fault call it.
+// Close ends the message without a signature, as a service's fault is sent. Sign and Fault call it. Where it succeeds
+// nothing can be written any more.
 func (e *Encoder) Close() error {
 	e.stage = stageEnd
 	if err := e.closeAttachments(); err != nil {
@@ -193,7 +204,14 @@ func (e *Encoder) Close() error {
 	if err := e.outer.Close(); err != nil {
 		return err
 	}
-	return e.out.Flush()
+	if err := e.out.Flush(); err != nil {
+		return err
+	}
+	out := e.out
+	e.out, e.outer = nil, nil
+	out.Reset(nil)
+	writers.Put(out)
+	return nil
 }
 
 func (e *Encoder) enter(s stage) {
