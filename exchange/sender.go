@@ -400,13 +400,10 @@ const fileStep = 1 << 20
 // WriteTo implements io.WriterTo. A file is handed over as it is: towards a plain connection the kernel then copies it.
 // Where that waits, what interrupts it is the deadline of an exchange that is cancelled, see line.watch.
 func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
-	if err := b.transfer.cancelled(); err != nil {
-		return 0, err
-	}
 	file, isFile := b.ReadCloser.(*os.File)
 	to, takes := w.(io.ReaderFrom)
-	if memory, short := b.ReadCloser.(io.WriterTo); short && !isFile {
-		return memory.WriteTo(w)
+	if memory, itself := b.ReadCloser.(io.WriterTo); itself && !isFile {
+		return memory.WriteTo(&untilCancelled{w, b.transfer})
 	}
 	if !isFile || !takes {
 		return io.Copy(w, struct{ io.Reader }{b})
@@ -423,6 +420,19 @@ func (b *packageBody) WriteTo(w io.Writer) (int64, error) {
 			return total, err
 		}
 	}
+}
+
+// untilCancelled writes on until the exchange is cancelled.
+type untilCancelled struct {
+	w        io.Writer
+	transfer *transfer
+}
+
+func (u *untilCancelled) Write(p []byte) (int, error) {
+	if err := u.transfer.cancelled(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
 }
 
 // Piecewise is a writer that asks for a file in pieces itself, as it does where Caddy's write_idle is set. A limit of ours

@@ -154,16 +154,25 @@ func (m *memoryReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (m *memoryReader) WriteTo(w io.Writer) (int64, error) {
-	rest, err := m.rest()
-	if err != nil || len(rest) == 0 {
-		return 0, err
+// memoryStep is what a reader in memory writes at once, so that others see how far it is.
+const memoryStep = 64 << 10
+
+func (m *memoryReader) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		rest, err := m.rest()
+		if err != nil || len(rest) == 0 {
+			return total, err
+		}
+		step := rest[:min(memoryStep, len(rest))]
+		n, err := w.Write(step)
+		total += int64(n)
+		if m.at.Add(int64(n)); err == nil && n < len(step) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return total, err
+		}
 	}
-	n, err := w.Write(rest)
-	if m.at.Add(int64(n)); err == nil && n < len(rest) {
-		err = io.ErrShortWrite
-	}
-	return int64(n), err
 }
 
 func (m *memoryReader) Seek(offset int64, whence int) (int64, error) {
