@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	xcrypto "github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/ocsp"
 	"github.com/caddy-fairway/fairway/ident"
 )
@@ -390,6 +391,31 @@ func BenchmarkVerifySign(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := w.store.VerifySign(w.sign.Certificate, nil, responses, app, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkVerifyAuth judges a security server as BenchmarkVerifySign does a signer.
+func BenchmarkVerifyAuth(b *testing.B) {
+	w := newWorld(b)
+	chain, responses := []*x509.Certificate{w.auth.Certificate}, [][]byte{good(b, w.auth, w.ca, w.ca, now)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.store.VerifyAuth(chain, responses, app, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkVerifyAuthAnew judges a security server of which nothing has been proved.
+func BenchmarkVerifyAuthAnew(b *testing.B) {
+	w := newWorld(b)
+	chain, responses := []*x509.Certificate{w.auth.Certificate}, [][]byte{good(b, w.auth, w.ca, w.ca, now)}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.store.proved = new(xcrypto.Facts)
+		if err := w.store.VerifyAuth(chain, responses, app, now); err != nil {
 			b.Fatal(err)
 		}
 	}
