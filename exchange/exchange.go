@@ -48,6 +48,7 @@ type SecurityServer struct {
 	shelves    map[*Service]*shelf.Store // of services that get files
 	transfers  transfers
 	paces      paces
+	replays    *replays
 }
 
 // Keys gives a security server its private keys. It is safe for concurrent use.

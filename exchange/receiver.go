@@ -65,6 +65,7 @@ type receiving struct {
 	line     *line
 	outcome  Outcome
 	transfer *transfer
+	id       string        // the peer's x-road-request-id, "" where it gives none
 	service  *Service      // nil: a metaservice
 	limit    int64         // octets of the request, once its header is known; 0 is none
 	encoder  *wire.Encoder // of the response, once it has been begun
@@ -142,6 +143,10 @@ func (x *receiving) prove(message *wire.Message) error {
 	if err != nil {
 		return wire.At(here, err)
 	}
+	// An id is used once its request is whole and right. One that was broken off or refused may come again.
+	if !s.replays.use(x.peer, x.id, s.Clock()) {
+		return errReplay(x.peer, x.id)
+	}
 	x.outcome.sent(message.Parts, verified.Form)
 	record := s.record(&x.outcome, &message.Header, false)
 	record.Signature = *message.Signature
@@ -169,7 +174,7 @@ func (x *receiving) checkHTTP(r *http.Request) (action string, err error) {
 		return "", err
 	}
 	x.akin, x.length = wire.IsFairway(r.Header), wire.LengthOf(r.Header, r.ContentLength)
-	x.version = r.Header.Get(wire.HeaderProxyVersion)
+	x.version, x.id = r.Header.Get(wire.HeaderProxyVersion), r.Header.Get(wire.HeaderRequestID)
 	if x.akin { // X-Road peers never see interim answers
 		x.line.keepAlive(stillHere)
 	}
@@ -202,6 +207,9 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 	}
 	if err := x.checkPeer(r, m); err != nil {
 		return err
+	}
+	if s.replays.used(x.peer, x.id, s.Clock()) { // before it is uploaded; prove decides
+		return errReplay(x.peer, x.id)
 	}
 	if isMetaservice(h.Service) {
 		x.limit = metaserviceLimit

@@ -30,6 +30,7 @@ func (s *SecurityServer) Start(ctx context.Context) error {
 	s.statuses = newStatuses(s.Trust, s.Clock, s.Report)
 	s.signers = newSigners(s)
 	s.backends = newBackends(s.Services)
+	s.replays = newReplays()
 	s.statuses.keep(auth.Leaf)
 	for _, member := range s.Local.members() {
 		if key := s.Keys.Sign(member); key != nil {
