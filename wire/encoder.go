@@ -56,7 +56,8 @@ const encoderBuffer = 32 << 10
 // responses, SOAP, attachments, then Sign or Fault or Close (message-and-transport 5.3 to 5.6).
 // It hashes what passes. Errors of the writer are returned and stay. It is not safe for concurrent use.
 type Encoder struct {
-	out         *bufio.Writer
+	to          destination
+	out         *bufio.Writer // to it; nil once the message has ended
 	outer       *multipart.Writer
 	attachments *multipart.Writer // the open container
 	letters     string
@@ -83,9 +84,9 @@ var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, encode
 
 // NewEncoder writes to w. Attachments are hashed with digest, the envelope too.
 func NewEncoder(w io.Writer, digest crypto.Digest) *Encoder {
-	out := writers.Get().(*bufio.Writer)
-	out.Reset(w)
-	e := &Encoder{out: out, letters: multipart.Letters(30), digest: digest, hash: digest.New()}
+	e := &Encoder{to: destination{Writer: w}, letters: multipart.Letters(30), digest: digest, hash: digest.New()}
+	e.out = writers.Get().(*bufio.Writer)
+	e.out.Reset(&e.to)
 	e.outer = multipart.NewWriter(e.out, "xtop"+e.letters)
 	return e
 }
@@ -156,8 +157,25 @@ func (e *Encoder) Attachment(h multipart.Header, body io.Reader) error {
 // RequestHash returns the SHA-512 of the envelope, by which a response names it as its request, once that was written.
 func (e *Encoder) RequestHash() []byte { return e.requestHash }
 
-// Flush hands over what has been gathered. Call it before waiting for something slow.
-func (e *Encoder) Flush() error { return e.out.Flush() }
+// Flush hands over what has been gathered. Call it before waiting for something slow. A message so short that nothing of it
+// has left yet stays: it goes out at once when it is complete.
+func (e *Encoder) Flush() error {
+	if !e.to.began {
+		return nil
+	}
+	return e.out.Flush()
+}
+
+// destination is where a message goes.
+type destination struct {
+	io.Writer
+	began bool
+}
+
+func (d *destination) Write(p []byte) (int, error) {
+	d.began = true
+	return d.Writer.Write(p)
+}
 
 // Sign writes the signature over Parts and ends the message.
 func (e *Encoder) Sign(s *crypto.Signature) error {
