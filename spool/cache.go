@@ -2,8 +2,12 @@
 
 package spool
 
-// window is how much of a file is on its way to the disk at a time.
-const window = 8 << 20
+// These bound how much of a file is on its way to the disk at a time. Less than the least is not to be dropped from the page
+// cache, where the system has put it into large pages, and is hardly worth a system call.
+const (
+	minWindow = 1 << 20
+	maxWindow = 8 << 20
+)
 
 // cache is how much of a store's files may be in the page cache.
 //
@@ -12,11 +16,17 @@ const window = 8 << 20
 // memory would be too much for that: where some 15 % of it wait to be written, Linux slows down everybody who writes.
 // The other half is written as it comes, and stays. What goes beyond is written as it comes and dropped, at most two
 // windows behind: so the disk slows down the sender.
+//
+// Where the limit is low, as in a small container, so is the window: what waits for the disk there is written steadily, or
+// whoever writes stands still while the memory is full of it, and with him the line.
 type cache struct {
 	limit int64
 	left  account // octets left to the system
 	kept  account // octets written and kept
 }
+
+// window is how much of a file is on its way to the disk at a time.
+func (c *cache) window() int64 { return min(max(c.limit/8, minWindow), maxWindow) }
 
 // cached is the part that one file has in it: from its beginning left octets are left to the system, further ones up
 // to kept are written and kept, and those up to gone are written and dropped.
@@ -40,6 +50,7 @@ func (c *cached) wrote(f diskFile, size int64) error {
 		c.kept = size
 	}
 	c.seen = size
+	window := c.window()
 	if size-c.started < window {
 		return nil
 	}

@@ -41,6 +41,7 @@ func (f *tracedFile) note(s *span, offset, n int64) error {
 // The head of a file is left to the system, what follows is written and kept, and the rest written and dropped.
 func TestCache(t *testing.T) {
 	all := cache{limit: 64 << 20}
+	const window = 8 << 20
 	write := func(c *cached, f *tracedFile, size int64) {
 		t.Helper()
 		for at := c.seen; at < size; at += pieceSize {
@@ -89,5 +90,35 @@ func TestCache(t *testing.T) {
 	h.broken = syscall.EIO
 	if err := third.wrote(h, 48<<20); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a broken disk: %v", err)
+	}
+}
+
+// TestWindow: in little memory little is on its way to the disk, in steps that are worth a system call.
+func TestWindow(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		limit, want int64
+	}{
+		{"none", 0, minWindow},
+		{"a container of 32 MiB", 7 << 20, minWindow},
+		{"a container of 128 MiB", 28 << 20, 28 << 20 / 8},
+		{"64 MiB", 64 << 20, maxWindow},
+		{"much", 8 << 30, maxWindow},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := cache{limit: tt.limit}
+			if got := c.window(); got != tt.want {
+				t.Errorf("%d octets, want %d", got, tt.want)
+			}
+			f, w := cached{cache: &c}, new(tracedFile)
+			for at := int64(0); at < tt.limit+4*tt.want; at += pieceSize {
+				if err := f.wrote(w, at+pieceSize); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if waiting := f.seen - w.settled.to; w.flushed.to < f.seen-tt.want-pieceSize || waiting > 3*tt.want+3*pieceSize {
+				t.Errorf("of %d octets %v are on their way, %v have arrived", f.seen, w.flushed, w.settled)
+			}
+		})
 	}
 }

@@ -126,6 +126,14 @@ func (f *fairwayPair) sender(dir string) ([]string, error) {
 }
 
 func (f *fairwayPair) receiver(dir string) ([]string, error) {
+	argv, err := f.receiving(dir)
+	if d := f.b.disk; d != nil && d.bound > 0 {
+		argv = append([]string{"env", fmt.Sprintf("GOMEMLIMIT=%d", d.bound*9/10)}, argv...) // as Caddy does in a container of that size
+	}
+	return argv, err
+}
+
+func (f *fairwayPair) receiving(dir string) ([]string, error) {
 	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
 		evidence disk %[1]s/evidence
 		spool disk %[1]s/spool {
