@@ -35,6 +35,8 @@ type SecurityServer struct {
 	Spool    spool.Store
 	Evidence evidence.Store
 	Keep     Keep
+	// Admission bounds the exchanges at once.
+	Admission Admission
 	// Services carries requests to the "to" of services over plain HTTP and HTTPS; its TLS settings are not used.
 	Services *http.Transport
 	Clock    func() time.Time
@@ -46,6 +48,7 @@ type SecurityServer struct {
 	signatures xades.Verifier
 	backends   *backends
 	shelves    map[*Service]*shelf.Store // of services that get files
+	admissions admissions
 	transfers  transfers
 	paces      paces
 	replays    *replays

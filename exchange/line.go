@@ -18,6 +18,7 @@ import (
 const (
 	lingerOctets = 64 << 20
 	lingerTime   = 30 * time.Second
+	sparedOctets = 64 << 10 // of a request whose connection is kept though it is refused
 )
 
 // line is the HTTP connection of one exchange, on which the answer may come before the request has ended.
@@ -26,6 +27,7 @@ type line struct {
 	body       *tracked
 	controller *http.ResponseController
 	interim    bool // whoever waits knows of interim answers
+	expects    bool // he sends the body once he is told to (Expect: 100-continue)
 
 	mu       sync.Mutex // guards what follows
 	answered bool       // the header is being made
@@ -34,7 +36,10 @@ type line struct {
 
 // newLine makes the connection of w full duplex, where it can be, and follows the reading of r's body.
 func newLine(w http.ResponseWriter, r *http.Request) *line {
-	l := &line{w: w, body: &tracked{ReadCloser: r.Body}, controller: http.NewResponseController(w), interim: r.ProtoAtLeast(1, 1)}
+	l := &line{
+		w: w, body: &tracked{ReadCloser: r.Body}, controller: http.NewResponseController(w),
+		interim: r.ProtoAtLeast(1, 1), expects: r.Header.Get("Expect") != "",
+	}
 	l.body.eof.Store(r.ContentLength == 0)
 	r.Body = l.body
 	l.controller.EnableFullDuplex() // HTTP/2 is full duplex anyway and says that it is not supported
@@ -87,6 +92,16 @@ func (l *line) answer(status int) {
 		h.Set("Connection", "close")
 	}
 	l.w.WriteHeader(status)
+}
+
+// spare reads a request of that length to its end, if it is a short one, before it is refused for want of a place: it will
+// come again, over the same connection, and another one would be more work than the answer.
+func (l *line) spare(length int64) {
+	if length < 0 || length > sparedOctets || l.expects || l.body.ended() {
+		return
+	}
+	l.controller.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, l.body, 4*sparedOctets) // it is longer than its length, where that is without what frames it
 }
 
 // linger reads what is left of the request and throws it away, within limits; beyond, the connection is reset.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/caddy-fairway/fairway/ident"
 	"github.com/caddy-fairway/fairway/soap"
@@ -56,8 +57,15 @@ func (l *Local) services(provider ident.Client) []*Service {
 
 // listClients answers GET /listClients from the global configuration (message-and-transport 9.1).
 func (s *SecurityServer) listClients(w http.ResponseWriter, r *http.Request) {
-	members, err := s.Trust.Members(r.URL.Query().Get("xRoadInstance"))
+	who := hostOf(r.RemoteAddr)
+	err := s.admissions.asking.take(r.Context(), who, new(atomic.Bool))
+	var members []trust.Member
+	if err == nil {
+		defer s.admissions.asking.leave(who)
+		members, err = s.Trust.Members(r.URL.Query().Get("xRoadInstance"))
+	}
 	if err != nil {
+		retryAfter(w.Header(), err)
 		fault := wire.Fault(wire.At(wire.AtSender, err), wire.NewRequestID()).Bytes()
 		w.Header().Set("Content-Type", wire.FaultContentType)
 		w.Write(fault) // if the client is gone there is nobody to tell

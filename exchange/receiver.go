@@ -36,6 +36,9 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		if x.encoder == nil {
+			if retryAfter(w.Header(), err) {
+				x.line.spare(x.length)
+			}
 			x.refuse(fault.Bytes())
 		} else if x.encoder.Fault(fault.Bytes()) != nil {
 			defer panic(http.ErrAbortHandler) // the peer must see a broken answer, not a short one
@@ -70,6 +73,7 @@ type receiving struct {
 	limit    int64         // octets of the request, once its header is known; 0 is none
 	encoder  *wire.Encoder // of the response, once it has been begun
 	peer     ident.Server
+	stranger error         // why the peer is none, nil where it is known
 	version  string        // the peer's x-proxy-version
 	akin     bool          // the peer is a Fairway
 	digest   crypto.Digest // of the request's parts
@@ -94,6 +98,10 @@ func (x *receiving) exchange(r *http.Request, next http.Handler) error {
 		if err = x.checkLength(); err != nil {
 			return wire.At(here, err)
 		}
+	}
+	x.meet(r)
+	if err = x.transfer.take(x.ctx, s.admissions.receiving, x.outcome.Peer); err != nil {
+		return wire.At(here, err)
 	}
 	defer func() {
 		if x.gated != nil {
@@ -231,24 +239,29 @@ func (x *receiving) fits(n int64) error {
 	return nil
 }
 
+// meet learns from its certificate who the TLS peer is. Strangers share the places of one peer, if any come: TLS has asked.
+func (x *receiving) meet(r *http.Request) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		x.stranger = wire.Errorf("ssl_authentication_failed", "the peer has not shown a certificate")
+		return
+	}
+	if x.peer, x.stranger = x.server.Trust.ServerOf(r.TLS.PeerCertificates[0]); x.stranger == nil {
+		x.outcome.Peer = x.peer.String()
+		x.transfer.meets(x.peer)
+	}
+}
+
 // checkPeer proves that the TLS peer is a security server of the client.
 func (x *receiving) checkPeer(r *http.Request, m *wire.Message) error {
 	s := x.server
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return wire.Errorf("ssl_authentication_failed", "the peer has not shown a certificate")
+	if x.stranger != nil {
+		return x.stranger
 	}
 	if len(m.OCSP) == 0 {
 		return wire.Errorf("ssl_authentication_failed", "the message has no OCSP response for the peer's certificate")
 	}
-	chain := r.TLS.PeerCertificates
-	server, err := s.Trust.ServerOf(chain[0])
-	if err != nil {
-		return err
-	}
-	x.peer, x.outcome.Peer = server, server.String()
-	x.transfer.meets(server)
-	x.pace = &paced{pace: s.pace(server, 1), ctx: x.ctx}
-	return s.Trust.VerifyAuth(chain, m.OCSP, m.Header.Client, s.Clock())
+	x.pace = &paced{pace: s.pace(x.peer, 1), ctx: x.ctx}
+	return s.Trust.VerifyAuth(r.TLS.PeerCertificates, m.OCSP, m.Header.Client, s.Clock())
 }
 
 // metaserviceLimit is how many octets a request to a metaservice may have. Every registered member may send one.

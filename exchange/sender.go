@@ -61,6 +61,9 @@ func (x *sending) roundTrip(req *http.Request) *http.Response {
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		response = faultResponse(bytes.NewReader(fault.Bytes()), int64(len(fault.Bytes())))
+		if retryAfter(response.Header, err) && x.line != nil {
+			x.line.spare(req.ContentLength)
+		}
 	}
 	response.Request = req
 	if !isEarly(response) {
@@ -131,6 +134,9 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	if err != nil {
 		return nil, wire.At(wire.AtClient, err)
 	}
+	if err := x.transfer.take(ctx, s.admissions.asking, hostOf(req.RemoteAddr)); err != nil {
+		return nil, wire.At(wire.AtSender, err)
+	}
 	original, err := wire.Open(kind, req.Body)
 	if err == nil && original.Envelope.Fault {
 		err = refuseFault(original.Envelope)
@@ -170,6 +176,7 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		Server:   header.SecurityServer,
 		Header:   x.upload.header,
 		Body:     x.upload,
+		Towards:  func(server ident.Server) error { return x.goesTowards(ctx, server) },
 		Judged:   x.upload.goesTo,
 		Akin:     wire.IsFairway,
 	})
@@ -189,6 +196,16 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		return x.receiveGated(ctx, response, header)
 	}
 	return x.receive(ctx, response, header, nil)
+}
+
+// goesTowards takes a place among the exchanges with the security server to which the message will probably go.
+func (x *sending) goesTowards(ctx context.Context, server ident.Server) error {
+	peer := server.String()
+	err := x.transfer.take(ctx, x.server.admissions.sending, peer)
+	if err != nil {
+		x.outcome.Peer = peer
+	}
+	return err
 }
 
 // prepare makes the upload. What is known to fail fails here, before a connection is made.

@@ -27,6 +27,7 @@ func (s *SecurityServer) Start(ctx context.Context) error {
 	if err := s.openShelves(); err != nil {
 		return err
 	}
+	s.admissions = newAdmissions(s.Admission)
 	s.statuses = newStatuses(s.Trust, s.Clock, s.Report)
 	s.signers = newSigners(s)
 	s.backends = newBackends(s.Services)

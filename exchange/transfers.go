@@ -72,6 +72,9 @@ var phases = [...]string{
 	"receiving", "verifying", "forwarding", "waiting for service", "answering",
 }
 
+// waitingForPlace is what every phase is while the exchange waits to go on with it.
+const waitingForPlace = "waiting for its turn"
+
 func (p phase) String() string { return phases[p] }
 
 // Transfers returns the exchanges in progress, the oldest first.
@@ -114,11 +117,15 @@ type transfer struct {
 	cancel  context.CancelCauseFunc
 	answer  atomic.Int64 // octets of the answer that have come
 
+	waits atomic.Bool // for a place
+
 	mu      sync.Mutex
 	seen    Transfer // but Octets, Rate and Cancelled
 	phase   phase
 	octets  func() int64
 	samples samples
+	in      *places // where it has a place; nil: nowhere
+	who     string  // whose that is
 }
 
 // begin enters an exchange. The context that it returns ends with the exchange, which Cancel may do early.
@@ -137,8 +144,31 @@ func (s *SecurityServer) begin(ctx context.Context, role, requestID string, requ
 	return ctx, t
 }
 
-// end takes the exchange off the list. It may be called again.
+// take takes a place in p for the exchange, once it has left the one that it has. The end of the exchange gives it back.
+func (t *transfer) take(ctx context.Context, p *places, who string) error {
+	t.leave()
+	if err := p.take(ctx, who, &t.waits); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.in, t.who = p, who
+	return nil
+}
+
+func (t *transfer) leave() {
+	t.mu.Lock()
+	p, who := t.in, t.who
+	t.in = nil
+	t.mu.Unlock()
+	if p != nil {
+		p.leave(who)
+	}
+}
+
+// end takes the exchange off the list and gives its place back. It may be called again.
 func (t *transfer) end() {
+	t.leave()
 	t.of.leave(t)
 	t.cancel(nil)
 }
@@ -206,6 +236,9 @@ func (t *transfer) look(now time.Time) Transfer {
 		phase = waitingForService // which the kernel does not tell us
 	}
 	seen.Phase = phase.String()
+	if t.waits.Load() {
+		seen.Phase = waitingForPlace
+	}
 	return seen
 }
 

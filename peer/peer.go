@@ -99,6 +99,9 @@ type Request struct {
 	Server   *ident.Server // the one that the consumer wants, or nil
 	Header   http.Header
 	Body     Body
+	// Towards is told, before a connection is made, which security server the request will go to, or probably go to where
+	// several serve the provider. It may wait; its error ends the request.
+	Towards func(ident.Server) error
 	// Judged is told, before Header is sent and Body is begun, which security server has been found good for it, and
 	// whether an answer on this connection has told that it is akin. It may be told again, where the first connection was
 	// of no use after all.
@@ -126,7 +129,17 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 			g.abandon()
 		}
 	}()
-	if e, ok := p.winners.of(endpoints, p.config.Clock()); ok {
+	e, remembered := p.winners.of(endpoints, p.config.Clock())
+	if len(endpoints) > 0 {
+		likely := endpoints[0]
+		if remembered {
+			likely = e
+		}
+		if err := r.Towards(likely.Server); err != nil {
+			return nil, ident.Server{}, err
+		}
+	}
+	if remembered {
 		response, err = p.post(ctx, r, e, nil, g)
 		if err == nil || g.started.Load() || ctx.Err() != nil {
 			return response, e.Server, err

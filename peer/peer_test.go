@@ -135,6 +135,7 @@ func post(ctx context.Context, pool *peer.Pool, named *ident.Server) (*body, ide
 	b := &body{text: "hello"}
 	var judged ident.Server
 	response, chosen, err := pool.Post(ctx, peer.Request{
+		Towards:  func(ident.Server) error { return nil },
 		Provider: provider, Server: named, Header: http.Header{}, Body: b,
 		Judged: func(s ident.Server, _ bool) { judged = s },
 		Akin:   func(http.Header) bool { return false },

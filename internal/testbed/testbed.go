@@ -8,6 +8,7 @@ import (
 	stdcrypto "crypto"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -164,20 +165,34 @@ func (b *Bed) PeerTransport() *http.Transport {
 	}}
 }
 
-// CheckClean fails the test unless the spools are empty, at the latest after five seconds.
+// CheckClean fails the test unless the spools are empty and no exchange has a place, at the latest after five seconds.
 func (b *Bed) CheckClean() {
 	b.tb.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for {
 		left := b.left()
-		if len(left) == 0 && b.Sender.Spool.Size() == 0 && b.Receiver.Spool.Size() == 0 {
+		held := b.held()
+		if len(left) == 0 && held == "" && b.Sender.Spool.Size() == 0 && b.Receiver.Spool.Size() == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.tb.Fatalf("left in the spools: %q, %d and %d octets", left, b.Sender.Spool.Size(), b.Receiver.Spool.Size())
+			b.tb.Fatalf("left in the spools: %q, %d and %d octets; places held:%s", left, b.Sender.Spool.Size(), b.Receiver.Spool.Size(), held)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// held says which places of exchanges are held, "" where none is.
+func (b *Bed) held() (held string) {
+	for _, s := range []*exchange.SecurityServer{b.Sender, b.Receiver} {
+		asking, sending, receiving := s.Load()
+		for _, load := range []exchange.Load{asking, sending, receiving} {
+			if load.Exchanges+load.Waiting > 0 {
+				held += fmt.Sprintf(" %s %+v", s.ID, load)
+			}
+		}
+	}
+	return held
 }
 
 // left lists the files of the spools that hold something.
