@@ -216,7 +216,7 @@ func (c *checker) follows(s *segment, f *os.File) error {
 	return nil
 }
 
-// tail looks at what follows the last record that is known: nothing, or records that are being written. Where there
+// tail looks at what follows the last record that is known: nothing, zeros, or records that are being written. Where there
 // are whole ones behind others that are not, the others are not torn but damaged.
 func (c *checker) tail(s *segment, l *live, f *os.File, size int64) error {
 	if l.End >= size {
@@ -227,11 +227,35 @@ func (c *checker) tail(s *segment, l *live, f *os.File, size int64) error {
 		return err
 	}
 	if found == size {
-		c.report.Torn = size - l.End
-		return nil
+		return c.torn(s, l, f, size)
 	}
 	if _, _, err := s.readRecord(l, f, l.End, size, true); err != nil {
 		return c.broken("in %s at octet %d: %w", s.name(), l.End, err)
+	}
+	return nil
+}
+
+// torn looks at what follows the last record where no other does: one that is being written, that a crash has left
+// unfinished, or that is damaged. What is being written is so for a moment only.
+func (c *checker) torn(s *segment, l *live, f *os.File, size int64) error {
+	const looks = 10
+	for n := range looks {
+		r, err := s.rest(l, f, size)
+		if err != nil {
+			return err
+		}
+		if !r.damaged {
+			c.report.Torn = r.end - l.End
+			return nil
+		}
+		_, _, err = s.readRecord(l, f, l.End, size, true)
+		if err == nil || !errors.Is(err, errNotWhole) {
+			return err
+		}
+		if n == looks-1 {
+			return c.broken("in %s at octet %d: %w", s.name(), l.End, err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type output interface {
 //
 //	Put        large contents: to a file of their own, and fsync;
 //	           its turn: pwrite the record behind the last one; join the next commit; end of turn
-//	committer  take all who joined; fsync; wake them
+//	committer  take all who joined; fdatasync; wake them
+//	ahead      now and then: its turn: write zeros where records will be; end of turn; fdatasync
 //
 // So an idle committer syncs at once, and all who come during a sync share the next one. A record that cannot be
 // written as a whole is cut off again before the turn ends. When a sync fails nobody knows what the disk holds:
@@ -46,6 +47,7 @@ type disk struct {
 	last   *segment // and what is in it may be read then
 
 	commits    commits
+	ahead      ahead
 	caretaker  caretaker
 	stamper    stamper
 	batchLimit int
@@ -55,6 +57,7 @@ type disk struct {
 func openDisk(root *os.Root) (_ *disk, err error) {
 	d := &disk{archive: archive{root: root, writes: true}, turn: make(chan struct{}, 1), batchLimit: batchLimit}
 	d.release, d.create = root.Close, d.createFile
+	d.ahead.open, d.ahead.least = d.openSegment, leastAhead
 	defer func() {
 		if err != nil {
 			d.release()
@@ -86,6 +89,7 @@ func openDisk(root *os.Root) (_ *disk, err error) {
 		return nil, err
 	}
 	d.commits.start()
+	d.ahead.start(d)
 	d.caretaker.start(d)
 	return d, nil
 }
@@ -96,8 +100,8 @@ func (d *disk) obey(o Options) {
 	d.stamper.start(d, o)
 }
 
-// resume goes on with the last segment of an earlier process: it cuts off a torn record and makes the rest durable.
-// Where that process did not come to write a segment it had created, that one is begun instead.
+// resume goes on with the last segment of an earlier process: it cuts off zeros and a torn record, and makes the others
+// durable. Where that process did not come to write a segment it had created, that one is begun instead.
 func (d *disk) resume(s *segment) error {
 	l := s.live
 	if err := makeFolderIn(d.root, fmt.Sprintf(contentsFolder, s.number)); err != nil {
@@ -119,7 +123,8 @@ func (d *disk) resume(s *segment) error {
 		}
 		return d.settle(s)
 	}
-	d.out, d.last = f, s
+	d.out, d.last = segmentFile{f}, s
+	d.ahead.begins(l.End)
 	d.commits.begins(place{s.number, l.End})
 	return nil
 }
@@ -152,7 +157,8 @@ func (d *disk) beginSegment(number, first uint64, previous link) error {
 	if d.out != nil {
 		d.out.Close()
 	}
-	d.out, d.last = f, s
+	d.out, d.last = segmentFile{f}, s
+	d.ahead.begins(s.live.End)
 	d.mu.Lock()
 	d.segments = append(d.segments, s)
 	d.mu.Unlock()
@@ -224,11 +230,13 @@ func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number ui
 		if undo := d.out.Truncate(w.at); undo != nil {
 			d.commits.fail(fmt.Errorf("cutting off half a record: %w", undo))
 		}
+		d.ahead.begins(w.at)
 		return 0, nil, err
 	}
 	d.mu.Lock()
 	l.add(d.last.mark, w.head, w.header, digest)
 	d.mu.Unlock()
+	d.wrote(w.end())
 	return w.number, d.commits.join(ctx, d.out, place{d.last.number, w.end()}), nil
 }
 
@@ -236,6 +244,9 @@ func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number ui
 func (d *disk) nextSegment() error {
 	l := d.last.live
 	if err := d.commits.sync(d.out, place{d.last.number, l.End}); err != nil {
+		return err
+	}
+	if err := d.cut(); err != nil {
 		return err
 	}
 	if err := syncFolder(d.root, fmt.Sprintf(contentsFolder, d.last.number)); err != nil {
@@ -255,9 +266,12 @@ func (d *disk) close() error {
 	d.closed = true
 	<-d.turn
 	d.caretaker.stop()
+	d.ahead.stop()
 	err := d.commits.stop()
 	if err != nil {
 		d.out.Truncate(d.commits.synced.at)
+	} else {
+		err = d.cut()
 	}
 	return errors.Join(err, d.out.Close(), d.release())
 }

@@ -89,7 +89,7 @@ func (o *outsider) moveTo(segment uint64) error {
 func (o *outsider) remove() error { return o.root.Remove(o.name()) }
 
 // tidyContents brings contents that a crash has left in "arriving" to their records in the last segment, and removes
-// those that no record has.
+// those that no record has. Beside damage they stay: one of them may be what a damaged record had.
 func (d *disk) tidyContents(s *segment, f io.ReaderAt) error {
 	folder := fmt.Sprintf(contentsFolder, s.number)
 	there, err := d.contentsIn(folder)
@@ -118,6 +118,9 @@ func (d *disk) tidyContents(s *segment, f io.ReaderAt) error {
 	}
 	if err := syncFolder(d.root, folder); err != nil {
 		return err
+	}
+	if len(s.live.Damaged) > 0 {
+		there = nil
 	}
 	return errors.Join(d.removeContents(folder, there), d.removeContents(arriving, left))
 }

@@ -6,6 +6,7 @@ package evidence
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,12 @@ import (
 	"time"
 )
 
-// What children of these tests find in their environment: the folder to write to, and whether to remove and stamp what
-// they have written.
+// What children of these tests find in their environment: the folder to write to, whether to remove and stamp what
+// they have written, and whether to write zeros ahead all the time.
 const (
 	childOf     = "EVIDENCE_TEST_CHILD_OF"
 	childTidies = "EVIDENCE_TEST_CHILD_TIDIES"
+	childEager  = "EVIDENCE_TEST_CHILD_EAGER"
 )
 
 func TestMain(m *testing.M) {
@@ -46,6 +48,9 @@ func child(dir string, tidies bool) error {
 	s, err := openShared(dir, o)
 	if err != nil {
 		return err
+	}
+	if os.Getenv(childEager) != "" {
+		eager(s)
 	}
 	fmt.Println("ready")
 	failed := make(chan error)
@@ -155,6 +160,42 @@ func TestKilledWriter(t *testing.T) {
 	for range kills {
 		killed(t, dir, acknowledged)
 	}
+	expectAcknowledged(t, dir, kills, acknowledged)
+}
+
+// The same while zeros are written ahead of the records all the time.
+func TestKilledInZeros(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := make(map[uint64]string)
+	kills, inZeros := rounds(t), 0
+	for range kills {
+		killed(t, dir, acknowledged, childEager+"=1")
+		reader, err := OpenRead(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reader.Check(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		names := segments(t, dir)
+		last, err := os.ReadFile(filepath.Join(dir, names[len(names)-1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.HasSuffix(last, make([]byte, sectorSize)) {
+			inZeros++
+		}
+	}
+	expectAcknowledged(t, dir, kills, acknowledged)
+	t.Logf("%d of %d with zeros at the end", inZeros, kills)
+	if inZeros == 0 {
+		t.Error("there were no zeros")
+	}
+}
+
+func expectAcknowledged(t *testing.T, dir string, kills int, acknowledged map[uint64]string) {
+	t.Helper()
 	s := openAt(t, dir, segmentSize)
 	found := make(map[uint64]string)
 	large := 0

@@ -113,7 +113,8 @@ const (
 )
 
 // scan adds the whole records from l.End on. Octets between records that are no record are noted as damage; what
-// follows the last record is left alone, for it may be torn: l.End is before it.
+// follows the last record is left alone, for it may be torn: l.End is before it. In the last segment after a crash it is
+// damage where it was not torn.
 func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error {
 	l.Size = size
 	at := l.End
@@ -126,6 +127,9 @@ func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error 
 			found, err := s.search(l, f, at+1, size)
 			if err != nil {
 				return err
+			}
+			if found == size && mode == scanLast {
+				return s.judge(l, f, size)
 			}
 			if found == size {
 				break
@@ -146,6 +150,17 @@ func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error 
 		l.add(s.mark, w.head, w.header, w.digest)
 	}
 	return nil
+}
+
+// judge notes what follows the last record as damage, if it is none that was being written. Its number is not given again.
+func (s *segment) judge(l *live, f io.ReaderAt, size int64) error {
+	r, err := s.rest(l, f, size)
+	if err == nil && r.damaged {
+		l.Damaged = append(l.Damaged, DamageError{s.name(), l.End, r.end})
+		l.End = r.end
+		l.Next++
+	}
+	return err
 }
 
 // readRecord reads a record that may be the next, and tells where it ends.

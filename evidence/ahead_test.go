@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// eager lets a store write zeros ahead of few records.
+func eager(s *shared) {
+	s.disk.turn <- struct{}{}
+	s.disk.ahead.least = 1
+	<-s.disk.turn
+}
+
+// extended writes the zeros that are wanted, and returns where they end.
+func extended(t testing.TB, dir string, s *shared) (size int64) {
+	t.Helper()
+	s.disk.extend()
+	s.disk.turn <- struct{}{}
+	defer func() { <-s.disk.turn }()
+	info, err := os.Stat(filepath.Join(dir, s.disk.last.name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() <= s.disk.last.live.End {
+		t.Fatalf("no zeros behind the records: the file has %d octets, its records %d", info.Size(), s.disk.last.live.End)
+	}
+	return info.Size()
+}
+
+// Records are found, read and checked in front of zeros, which are gone when the next segment begins and at the end.
+func TestZerosAhead(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, 100_000)
+	eager(s)
+	reader, err := OpenRead(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for n := range 150 {
+		put(t, s, keeping(fmt.Sprint(n), make([]byte, 1500)))
+		if n%10 != 9 {
+			continue
+		}
+		extended(t, dir, s)
+		for _, store := range []Store{s, reader} {
+			if r, err := store.Check(t.Context(), nil); err != nil || r.Torn != 0 || r.Records != uint64(n+1) {
+				t.Fatalf("after %d records: Check = %+v, %v", n+1, r, err)
+			}
+		}
+	}
+	expect(t, s, 150)
+	expect(t, reader, 150)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names := segments(t, dir)
+	if len(names) < 3 {
+		t.Errorf("%d segments", len(names))
+	}
+	s = openAt(t, dir, 100_000)
+	expect(t, s, 150)
+	for i, segment := range s.disk.segments {
+		if info, err := os.Stat(filepath.Join(dir, names[i])); err != nil || info.Size() != segment.known().End {
+			t.Errorf("%s has %d octets, its records %d (%v)", names[i], info.Size(), segment.known().End, err)
+		}
+	}
+	if r, err := check(t, dir); err != nil || r.Torn != 0 || r.Indexes != nil {
+		t.Errorf("Check = %+v, %v", r, err)
+	}
+}
+
+// A store that has little to write makes no zeros, and one with much makes no more than it has written.
+func TestZerosAreFew(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, segmentSize)
+	for s.disk.last.live.End < preambleSize+leastAhead-5000 {
+		put(t, s, keeping("little", make([]byte, 4000)))
+	}
+	s.disk.extend()
+	path := filepath.Join(dir, firstSegment)
+	if info, err := os.Stat(path); err != nil || info.Size() != s.disk.last.live.End {
+		t.Errorf("%v, %v", info, err)
+	}
+	for s.disk.last.live.End < 3*mostAhead {
+		if _, err := s.Put(t.Context(), keeping("much", make([]byte, inside))); err != nil {
+			t.Fatal(err)
+		}
+		s.disk.extend()
+		info, err := os.Stat(path)
+		if end := s.disk.last.live.End; err != nil || info.Size() > end+min(end, mostAhead) {
+			t.Errorf("the file has %d octets, its records %d (%v)", info.Size(), end, err)
+		}
+	}
+}
+
+// inZeros returns a folder with a segment of three records and zeros behind, as a crash leaves it, and where they end.
+func inZeros(t *testing.T, last *Record) (dir string, image []byte, ends []int64) {
+	t.Helper()
+	dir = t.TempDir()
+	s := openAt(t, dir, segmentSize)
+	ends = []int64{preambleSize}
+	for _, r := range []*Record{small("0"), small("1"), last} {
+		put(t, s, r)
+		ends = append(ends, s.disk.last.live.End)
+	}
+	s.Close()
+	image, err := os.ReadFile(filepath.Join(dir, firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, append(image, make([]byte, 20_000)...), ends
+}
+
+func setImage(t *testing.T, dir string, image []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, firstSegment), image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// varied returns octets none of which is zero.
+func varied(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(1 + i%255)
+	}
+	return b
+}
+
+// A record of which any sectors are missing was torn by a crash. It is cut off, and nothing else is said of it.
+func TestCrashInZeros(t *testing.T) {
+	for _, last := range []*Record{keeping("2", varied(3000)), keeping("2", make([]byte, 3000)), small("2")} {
+		dir, image, ends := inZeros(t, last)
+		begin, end := ends[2], ends[3]
+		first, sectors := begin/sectorSize, (end+sectorSize-1)/sectorSize-begin/sectorSize
+		for missing := 1; missing < 1<<sectors; missing++ {
+			torn := bytes.Clone(image)
+			for n := range sectors {
+				if missing>>n&1 > 0 {
+					from := max(begin, (first+n)*sectorSize)
+					clear(torn[from:min(end, (first+n+1)*sectorSize)])
+				}
+			}
+			if bytes.Equal(torn, image) {
+				continue // it had zeros there
+			}
+			setImage(t, dir, torn)
+			what := fmt.Sprintf("%d octets, sectors %b of %d missing", end-begin, missing, sectors)
+			if r, err := check(t, dir); err != nil || r.Records != 2 || r.Torn > end-begin {
+				t.Errorf("%s: Check = %+v, %v", what, r, err)
+			}
+			s := openAt(t, dir, segmentSize)
+			expect(t, s, 2)
+			if info, err := os.Stat(filepath.Join(dir, firstSegment)); err != nil || info.Size() != begin {
+				t.Errorf("%s: it is still there (%v)", what, err)
+			}
+			r := small("2")
+			if put(t, s, r); r.Number != 3 {
+				t.Errorf("%s: the next number is %d", what, r.Number)
+			}
+			s.Close()
+			if r, err := check(t, dir); err != nil || r.Records != 3 {
+				t.Errorf("%s: Check = %+v, %v", what, r, err)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// An octet of the last record that has changed is damage, whichever it is, and stays damage.
+func TestDamageInZeros(t *testing.T) {
+	for _, size := range []int{1, 1000} {
+		dir, image, ends := inZeros(t, keeping("2", varied(size)))
+		begin, end := ends[2], ends[3]
+		want := DamageError{firstSegment, begin, 0}
+		damaged := func(s Store, records []string) {
+			t.Helper()
+			var got []string
+			var damage *DamageError
+			for r, err := range s.Find(t.Context(), Query{}) {
+				if err != nil && !errors.As(err, &damage) {
+					t.Error(err)
+				} else if err == nil {
+					got = append(got, r.MessageID)
+				}
+			}
+			if damage == nil || damage.From != want.From || damage.To < end || want.To != 0 && *damage != want {
+				t.Errorf("told of %+v, want %+v", damage, want)
+			} else {
+				want = *damage
+			}
+			if !slices.Equal(got, records) {
+				t.Errorf("found %q", got)
+			}
+		}
+		for at := begin; at < end; at++ {
+			if size > 1 && at%7 > 0 {
+				continue
+			}
+			for bit := range 8 {
+				if bit != int(at)%8 && at%50 > 0 {
+					continue
+				}
+				changed := bytes.Clone(image)
+				changed[at] ^= 1 << bit
+				setImage(t, dir, changed)
+				want.To = 0
+				if (at+int64(bit))%80 == 0 { // it looks again and again
+					breaks(t, dir, 3, "before it is opened")
+				}
+				s := openAt(t, dir, segmentSize)
+				damaged(s, []string{"0", "1"})
+				s.Close()
+				s = openAt(t, dir, segmentSize)
+				damaged(s, []string{"0", "1"})
+				r := small("new")
+				if put(t, s, r); r.Number != 4 {
+					t.Errorf("the next number is %d", r.Number)
+				}
+				s.Close()
+				s = openAt(t, dir, segmentSize)
+				damaged(s, []string{"0", "1", "new"})
+				s.Close()
+				breaks(t, dir, 3, "after another record")
+				if t.Failed() {
+					t.Fatalf("octet %d of %d, bit %d", at-begin, end-begin, bit)
+				}
+			}
+		}
+	}
+}
+
+// A damaged record keeps its file of contents.
+func TestDamageKeepsContents(t *testing.T) {
+	dir, image, ends := inZeros(t, keeping("2", make([]byte, inside+1)))
+	image[ends[2]+headSize] ^= 1
+	setImage(t, dir, image)
+	openAt(t, dir, segmentSize).Close()
+	expectFiles(t, dir, 1)
+	breaks(t, dir, 3, "damaged")
+}
+
+// Zeros with a record behind them are no end.
+func TestHoleInZeros(t *testing.T) {
+	dir, image, ends := inZeros(t, small("2"))
+	clear(image[ends[1]:ends[2]])
+	setImage(t, dir, image)
+	breaks(t, dir, 2, "before it is opened")
+	s := openAt(t, dir, segmentSize)
+	var got []string
+	var damage *DamageError
+	for r, err := range s.Find(t.Context(), Query{}) {
+		if err != nil && !errors.As(err, &damage) {
+			t.Error(err)
+		} else if err == nil {
+			got = append(got, r.MessageID)
+		}
+	}
+	if damage == nil || *damage != (DamageError{firstSegment, ends[1], ends[2]}) || !slices.Equal(got, []string{"0", "2"}) {
+		t.Errorf("found %q, told of %v", got, damage)
+	}
+	s.Close()
+	breaks(t, dir, 2, "after it was opened")
+}
+
+// badAhead lets zeros be written by way of a bad disk.
+func badAhead(s *shared) *badOutput {
+	bad := new(badOutput)
+	bad.room.Store(1 << 40)
+	s.disk.turn <- struct{}{}
+	open := s.disk.ahead.open
+	s.disk.ahead.open = func(name string) (output, error) {
+		f, err := open(name)
+		bad.output = f
+		return bad, err
+	}
+	<-s.disk.turn
+	return bad
+}
+
+// Where the disk has no room for zeros, records do without, and use what there is.
+func TestNoRoomForZeros(t *testing.T) {
+	for _, room := range []int64{0, 100, 5000} {
+		dir := t.TempDir()
+		s := openAt(t, dir, segmentSize)
+		bad := badAhead(s)
+		bad.room.Store(room)
+		eager(s)
+		for n := range 20 {
+			put(t, s, keeping(fmt.Sprint(n), make([]byte, 1000)))
+			s.disk.extend()
+		}
+		expect(t, s, 20)
+		bad.room.Store(1 << 40)
+		for n := range 20 {
+			put(t, s, keeping(fmt.Sprint(20+n), make([]byte, 1000)))
+		}
+		extended(t, dir, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, openAt(t, dir, segmentSize), 40)
+	}
+}
+
+// A record that finds no room takes the zeros behind it away, and the store goes on.
+func TestFullDiskInZeros(t *testing.T) {
+	dir := t.TempDir()
+	s, bad := openBad(t, dir)
+	eager(s)
+	put(t, s, keeping("0", make([]byte, 10_000)))
+	extended(t, dir, s)
+	bad.room.Store(700)
+	if _, err := s.Put(t.Context(), keeping("bad", make([]byte, 1000))); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Put = %v", err)
+	}
+	bad.room.Store(1 << 40)
+	expect(t, s, 1)
+	put(t, s, keeping("1", make([]byte, 10_000)))
+	extended(t, dir, s)
+	put(t, s, small("2"))
+	expect(t, s, 3)
+	s.Close()
+	if r, err := check(t, dir); err != nil || r.Records != 3 || r.Torn != 0 {
+		t.Errorf("Check = %+v, %v", r, err)
+	}
+}
+
+// Nobody waits for zeros. A sync of them that fails may hide the loss of a record, and breaks the store.
+func TestSlowZeros(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir, segmentSize)
+	bad := badAhead(s)
+	started, goOn, broken := make(chan struct{}), make(chan struct{}), errors.New("broken")
+	bad.sync = func() error {
+		close(started)
+		<-goOn
+		return broken
+	}
+	eager(s)
+	put(t, s, keeping("0", make([]byte, 10_000)))
+	<-started
+	for n := range 9 {
+		put(t, s, small(fmt.Sprint(n+1)))
+	}
+	expect(t, s, 10)
+	close(goOn)
+	for s.disk.commits.failure() == nil {
+		s.Put(context.Background(), small("bad")) // may come before
+	}
+	if _, err := s.Put(t.Context(), small("late")); !errors.Is(err, broken) {
+		t.Errorf("Put = %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, broken) {
+		t.Errorf("Close = %v", err)
+	}
+	s = openAt(t, dir, segmentSize)
+	if got := ids(t, s, Query{}); len(got) < 10 {
+		t.Errorf("found %q", got)
+	}
+}
