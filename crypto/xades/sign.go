@@ -3,12 +3,14 @@
 package xades
 
 import (
+	"bytes"
 	"context"
 	stdcrypto "crypto"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +33,9 @@ const policy = `<xades:SignaturePolicyIdentifier><xades:SignaturePolicyId><xades
 
 // document writes and signs a signature document with a direct reference to each of the data (section 3).
 func (s *Signer) document(ctx context.Context, data []crypto.Part, mimeType string) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return nil, err
+	s.once.Do(s.prepare)
+	if s.fixed.err != nil {
+		return nil, s.fixed.err
 	}
 	unsigned, err := s.unsignedProperties(ctx)
 	if err != nil {
@@ -43,10 +46,7 @@ func (s *Signer) document(ctx context.Context, data []crypto.Part, mimeType stri
 	if len(data) == 1 {
 		offset = 0
 	}
-	signed, err := s.signedProperties(data, offset, mimeType)
-	if err != nil {
-		return nil, err
-	}
+	signed := s.signedProperties(data, offset, mimeType)
 	info := s.signedInfo(data, offset, crypto.SHA512.Sum(canonical(signed)))
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,19 +56,34 @@ func (s *Signer) document(ctx context.Context, data []crypto.Part, mimeType stri
 		return nil, err
 	}
 
-	var b strings.Builder
-	b.Grow(len(info) + len(signed) + len(unsigned) + 2*len(s.Certificate.Raw) + 2*len(value) + 1024)
-	b.WriteString(`<?xml version="1.0" encoding="UTF-8" standalone="no"?><asic:XAdESSignatures` + declarations + `>`)
-	b.WriteString("<ds:Signature Id=\"signature\">\n")
-	b.WriteString(info)
-	b.WriteString("\n<ds:SignatureValue Id=\"signature-value\">\n" + encode(value) + "\n</ds:SignatureValue>\n")
-	b.WriteString("<ds:KeyInfo>\n<ds:X509Data>\n<ds:X509Certificate>\n" + encode(s.Certificate.Raw) +
-		"\n</ds:X509Certificate>\n</ds:X509Data>\n</ds:KeyInfo>\n")
-	b.WriteString(`<ds:Object><xades:QualifyingProperties Target="#signature">`)
-	b.WriteString(signed)
-	b.WriteString(unsigned)
-	b.WriteString("</xades:QualifyingProperties></ds:Object>\n</ds:Signature></asic:XAdESSignatures>")
-	return []byte(b.String()), nil
+	b := make([]byte, 0, len(info)+len(s.fixed.keyInfo)+len(signed)+len(unsigned)+2*len(value)+1024)
+	b = append(b, `<?xml version="1.0" encoding="UTF-8" standalone="no"?><asic:XAdESSignatures`+declarations+">"...)
+	b = append(b, "<ds:Signature Id=\"signature\">\n"...)
+	b = append(b, info...)
+	b = append(b, "\n<ds:SignatureValue Id=\"signature-value\">\n"...)
+	b = base64.StdEncoding.AppendEncode(b, value)
+	b = append(b, "\n</ds:SignatureValue>\n"...)
+	b = append(b, s.fixed.keyInfo...)
+	b = append(b, `<ds:Object><xades:QualifyingProperties Target="#signature">`...)
+	b = append(b, signed...)
+	b = append(b, unsigned...)
+	return append(b, "</xades:QualifyingProperties></ds:Object>\n</ds:Signature></asic:XAdESSignatures>"...), nil
+}
+
+// fixed is what all documents of a Signer have in common, or why it makes none.
+type fixed struct {
+	certificate string // its identity, as signed properties have it
+	keyInfo     string
+	err         error
+}
+
+func (s *Signer) prepare() {
+	if s.fixed.err = s.check(); s.fixed.err != nil {
+		return
+	}
+	s.fixed.certificate, s.fixed.err = certificateID(s.Certificate)
+	s.fixed.keyInfo = "<ds:KeyInfo>\n<ds:X509Data>\n<ds:X509Certificate>\n" + encode(s.Certificate.Raw) +
+		"\n</ds:X509Certificate>\n</ds:X509Data>\n</ds:KeyInfo>\n"
 }
 
 // check refuses to sign with what no receiver accepts.
@@ -90,6 +105,7 @@ func (s *Signer) check() error {
 
 func (s *Signer) signedInfo(data []crypto.Part, offset int, properties []byte) string {
 	var b strings.Builder
+	b.Grow(512 + 512*(len(data)+1))
 	b.WriteString("<ds:SignedInfo>\n<ds:CanonicalizationMethod Algorithm=\"" + c14n.Inclusive + "\"/>\n")
 	b.WriteString("<ds:SignatureMethod Algorithm=\"" + signatureMethod(s.Certificate.PublicKey) + "\"/>\n")
 	if offset == 0 {
@@ -110,22 +126,19 @@ func writeReference(b *strings.Builder, n int, typ string, p crypto.Part) {
 		`<ds:DigestMethod Algorithm="` + p.Digest.URI() + "\"/>\n<ds:DigestValue>" + encode(p.Sum) + "</ds:DigestValue>\n</ds:Reference>\n")
 }
 
-func (s *Signer) signedProperties(data []crypto.Part, offset int, mimeType string) (string, error) {
-	certificate, err := certificateID(s.Certificate)
-	if err != nil {
-		return "", err
-	}
+func (s *Signer) signedProperties(data []crypto.Part, offset int, mimeType string) string {
 	var b strings.Builder
+	b.Grow(512 + len(s.fixed.certificate) + len(policy) + 256*len(data))
 	b.WriteString(`<xades:SignedProperties Id="signed-properties"><xades:SignedSignatureProperties><xades:SigningTime>`)
 	b.WriteString(signingTime(s.Clock()))
-	b.WriteString(`</xades:SigningTime><xades:SigningCertificate><xades:Cert>` + certificate + `</xades:Cert></xades:SigningCertificate>` +
+	b.WriteString(`</xades:SigningTime><xades:SigningCertificate><xades:Cert>` + s.fixed.certificate + `</xades:Cert></xades:SigningCertificate>` +
 		policy + `</xades:SignedSignatureProperties><xades:SignedDataObjectProperties>`)
 	for i := range data {
 		b.WriteString(`<xades:DataObjectFormat ObjectReference="#signature-reference-` + strconv.Itoa(i+offset) + `"><xades:MimeType>` +
 			mimeType + `</xades:MimeType></xades:DataObjectFormat>`)
 	}
 	b.WriteString(`</xades:SignedDataObjectProperties></xades:SignedProperties>`)
-	return b.String(), nil
+	return b.String()
 }
 
 // signingTime writes milliseconds only where they are not zero.
@@ -141,6 +154,9 @@ func (s *Signer) unsignedProperties(ctx context.Context) (string, error) {
 	responses, err := s.OCSP(ctx)
 	if err != nil {
 		return "", fmt.Errorf("getting OCSP responses: %w", err)
+	}
+	if last := s.last.Load(); last != nil && slices.EqualFunc(last.responses, responses, bytes.Equal) {
+		return last.properties, nil
 	}
 	if len(responses) != 1+len(s.Extra) {
 		return "", fmt.Errorf("%d OCSP responses for %d certificates", len(responses), 1+len(s.Extra))
@@ -169,7 +185,18 @@ func (s *Signer) unsignedProperties(ctx context.Context) (string, error) {
 	}
 	b.WriteString(`<xades:RevocationValues><xades:OCSPValues>` + ocsp.String() + `</xades:OCSPValues></xades:RevocationValues>` +
 		`</xades:UnsignedSignatureProperties></xades:UnsignedProperties>`)
-	return b.String(), nil
+	made := &unsigned{b.String(), make([][]byte, len(responses))}
+	for i, response := range responses {
+		made.responses[i] = bytes.Clone(response)
+	}
+	s.last.Store(made)
+	return made.properties, nil
+}
+
+// unsigned is the unsigned properties with these OCSP responses.
+type unsigned struct {
+	properties string
+	responses  [][]byte
 }
 
 // certificateID is what stands inside xades:Cert.

@@ -12,6 +12,8 @@ import (
 	stdcrypto "crypto"
 	"crypto/x509"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-fairway/fairway/crypto"
@@ -66,7 +68,8 @@ func failf(cause, format string, args ...any) error {
 	return &Error{cause, fmt.Errorf(format, args...)}
 }
 
-// Signer signs with one key: a crypto.Signer. It is safe for concurrent use if Key, OCSP and Clock are.
+// Signer signs with one key: a crypto.Signer. It is safe for concurrent use if Key, OCSP and Clock are. Its fields stay as they
+// are once it has signed.
 type Signer struct {
 	Key         stdcrypto.Signer    // RSA of at least 2048 bits, or ECDSA on P-256 or P-384
 	Certificate *x509.Certificate   // of Key
@@ -74,6 +77,10 @@ type Signer struct {
 	// OCSP returns a response for Certificate and each of Extra, in that order, DER.
 	OCSP  func(ctx context.Context) ([][]byte, error)
 	Clock func() time.Time
+
+	once  sync.Once
+	fixed fixed                    // what all of its documents have in common
+	last  atomic.Pointer[unsigned] // what the last one had, and the next may have, too
 }
 
 // Sign implements crypto.Signer. The direct form refers to parts by their own digests, the hash chain has one digest method
