@@ -279,7 +279,7 @@ func (j *header) appendTo(b []byte, behind int64) ([]byte, error) {
 		}
 		b = append(b, list...)
 	}
-	return append(b, '}'), nil
+	return slices.Grow(append(b, '}'), int(behind)), nil // the parts may be longer than they usually are
 }
 
 // room returns how long its JSON usually is.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,22 @@ func TestHeaderOfManyParts(t *testing.T) {
 		}
 		if cap(got)-len(got) < behind {
 			t.Errorf("%d parts: no room for what is behind", n)
+		}
+	}
+}
+
+// TestHeaderOfOddTypes: Content-Types that JSON writes in many more characters leave room for what is behind them.
+func TestHeaderOfOddTypes(t *testing.T) {
+	for n := range 2000 {
+		w, err := encode(&Record{
+			Parts:     []Part{{Name: crypto.Message, ContentType: strings.Repeat("<", n)}},
+			Signature: crypto.Signature{XML: make([]byte, 3000)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.digestAt()+digestSize != int64(len(w.frame)) {
+			t.Fatalf("%d: the digest is at %d of %d octets", n, w.digestAt(), len(w.frame))
 		}
 	}
 }
