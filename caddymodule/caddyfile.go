@@ -34,6 +34,10 @@ import (
 //		spool       disk [DIR] {…} | memory [SIZE]
 //		evidence    disk [DIR] {…} | none
 //		timestamper none
+//		exchanges [N] {
+//			peer N
+//			wait DURATION
+//		}
 //		peer ID|* {
 //			signature    direct|chain
 //			direct_limit SIZE
@@ -103,6 +107,7 @@ func (s *Server) parse(d *caddyfile.Dispenser) error {
 		"spool":       guest("spool", "xroad.spools", &s.SpoolRaw),
 		"evidence":    guest("evidence store", "xroad.evidence_stores", &s.EvidenceRaw),
 		"timestamper": guest("timestamper", "xroad.timestampers", &s.TimestamperRaw),
+		"exchanges":   s.Exchanges.parse,
 	}, words{
 		"batch":      s.parseBatch,
 		"peer":       entry(&s.Peers, (*Peer).parse),
@@ -131,6 +136,22 @@ func (s *Server) parseBatch(d *caddyfile.Dispenser) error {
 		s.Batch[member] = mode
 	}
 	return nil
+}
+
+func (e *Exchanges) parse(d *caddyfile.Dispenser) error {
+	if d.CountRemainingArgs() > 0 {
+		if err := parseCount(d, &e.All); err != nil {
+			return err
+		}
+	}
+	err := parseBlock(d, words{
+		"peer": func(d *caddyfile.Dispenser) error { return parseCount(d, &e.Peer) },
+		"wait": func(d *caddyfile.Dispenser) error { return parseDuration(d, &e.Wait) },
+	}, nil)
+	if err == nil && *e == (Exchanges{}) {
+		err = d.Errf("exchanges without anything: write exchanges N, or a block")
+	}
+	return err
 }
 
 func (p *Peer) parse(d *caddyfile.Dispenser) error {
@@ -355,6 +376,18 @@ func port(into *int) func(*caddyfile.Dispenser) error {
 		*into = int(n)
 		return nil
 	}
+}
+
+func parseCount(d *caddyfile.Dispenser, into *int) error {
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	n, err := strconv.Atoi(d.Val())
+	if err != nil || n <= 0 {
+		return d.Errf("'%s' is no number of exchanges: write 1 or more", d.Val())
+	}
+	*into = n
+	return nil
 }
 
 func parseSize(d *caddyfile.Dispenser, into *int64) error {

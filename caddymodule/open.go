@@ -100,7 +100,7 @@ func (s *Server) open() (_ *openServer, err error) {
 		}
 	}()
 
-	x := &exchange.SecurityServer{ID: s.id, Local: s.local, Services: s.transports[1], Clock: time.Now}
+	x := &exchange.SecurityServer{ID: s.id, Local: s.local, Admission: s.admission, Services: s.transports[1], Clock: time.Now}
 	h := Host{
 		Name: s.name, ID: s.id, Members: s.members(), Storage: s.storage, Clock: x.Clock, Neighbours: s.registered(),
 	}

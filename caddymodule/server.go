@@ -49,6 +49,10 @@ type Server struct {
 	// Who time-stamps the evidence: `none`, `dev` or `tsp`. Default: `none`.
 	TimestamperRaw json.RawMessage `json:"timestamper,omitempty" caddy:"namespace=xroad.timestampers inline_key=module"`
 
+	// How many message exchanges there may be at once. Default: 2048 in each direction, of these 512 with one peer, or fewer
+	// where there is little memory.
+	Exchanges Exchanges `json:"exchanges,omitzero"`
+
 	// What is special about other security servers, by identifier; "*" is for all others. Default: nothing.
 	Peers map[string]Peer `json:"peers,omitempty"`
 
@@ -61,9 +65,10 @@ type Server struct {
 	// Our services, by identifier. Default: none.
 	Services map[string]Service `json:"services,omitempty"`
 
-	name  string
-	id    ident.Server
-	local exchange.Local
+	name      string
+	id        ident.Server
+	local     exchange.Local
+	admission exchange.Admission
 
 	signer      Signer
 	trust       TrustStore
@@ -87,6 +92,20 @@ type Ports struct {
 
 	// For OCSP responses. Default: 5577.
 	OCSP int `json:"ocsp,omitempty"`
+}
+
+// Exchanges bound the message exchanges in progress. Those that are sent and those that are received are counted apart. Who
+// comes when there is no place waits for one, unless as many do already, and is refused in the end.
+type Exchanges struct {
+	// How many there may be in each direction. Default: 2048, or one for every 512 KiB of the memory limit of the process,
+	// whichever is less, and at least 64.
+	All int `json:"all,omitempty"`
+
+	// How many of these with one other security server. Default: a quarter of all.
+	Peer int `json:"peer,omitempty"`
+
+	// How long one waits for a place. Default: 2s.
+	Wait caddy.Duration `json:"wait,omitempty"`
 }
 
 // Peer is what is special about messages to another security server.

@@ -60,6 +60,9 @@ func (s *Server) validate() (err error) {
 	if s.Ports, err = s.Ports.validate(); err != nil {
 		return fmt.Errorf("ports: %w", err)
 	}
+	if s.admission, err = s.Exchanges.validate(); err != nil {
+		return fmt.Errorf("exchanges: %w", err)
+	}
 	if s.local.Peers, err = s.peers(); err != nil {
 		return err
 	}
@@ -115,6 +118,21 @@ func (p Ports) validate() (Ports, error) {
 		}
 	}
 	return p, nil
+}
+
+// validate returns what the library works with.
+func (e Exchanges) validate() (exchange.Admission, error) {
+	if e.All < 0 || e.Peer < 0 {
+		return exchange.Admission{}, fmt.Errorf("%d is no number of exchanges: write 1 or more", min(e.All, e.Peer))
+	}
+	if e.Wait < 0 {
+		return exchange.Admission{}, fmt.Errorf("%s is no time to wait: write for example 2s", time.Duration(e.Wait))
+	}
+	a := exchange.Admission{All: e.All, Peer: e.Peer, Wait: time.Duration(e.Wait)}.WithDefaults()
+	if a.Peer > a.All {
+		return a, fmt.Errorf("one peer cannot have %d of %d: write a smaller peer, or more exchanges", a.Peer, a.All)
+	}
+	return a, nil
 }
 
 func (s *Server) peers() (map[ident.Server]exchange.PeerRule, error) {
