@@ -254,9 +254,10 @@ func (j *header) encode(contents int64, documents ...[]byte) (*draft, error) {
 // appendTo appends the JSON to b, some parts at a time, for a message may have thousands; with room for what is behind.
 func (j *header) appendTo(b []byte, behind int64) ([]byte, error) {
 	const some = 64
-	few := *j
-	few.Parts = nil
-	fixed, err := json.Marshal(few)
+	parts := j.Parts
+	j.Parts = nil
+	fixed, err := json.Marshal(j)
+	j.Parts = parts
 	if err != nil {
 		return nil, err
 	}
