@@ -20,6 +20,7 @@ type bench struct {
 	options
 	lab         *lab
 	binary      string
+	slow        string // likewise, with keys that take a while; empty: it has not been built
 	instance    string // folder of writeInstance
 	certificate string // file with certificate and key of everybody who is not Fairway
 	servants    []*process
@@ -39,8 +40,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	b.binary = filepath.Join(b.lab.dir, "fairway")
-	if err := command(ctx, "go", "build", "-o", b.binary, "github.com/caddy-fairway/fairway/cmd/fairway"); err != nil {
+	if b.binary, err = b.build(ctx, "cmd/fairway"); err != nil {
 		return nil, err
 	}
 	b.instance = filepath.Join(b.lab.dir, "instance")
@@ -67,6 +67,12 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 		b.service = p
 	}
 	return b, nil
+}
+
+// build builds a command of this repository and returns the binary.
+func (b *bench) build(ctx context.Context, path string) (binary string, err error) {
+	binary = filepath.Join(b.lab.dir, filepath.Base(path))
+	return binary, command(ctx, "go", "build", "-o", binary, "github.com/caddy-fairway/fairway/"+path)
 }
 
 func (b *bench) close() error {
@@ -172,6 +178,17 @@ func (b *bench) once(ctx context.Context, c *contestant, m message) (s sample, e
 			return s, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
+	s.cpu, s.memory, err = b.observe(c, func() (cpu float64, err error) {
+		o, cpu, err := b.lab.ask(ctx, job{URL: c.url, Trust: c.trust, Message: m})
+		s.seconds = o.Seconds
+		return cpu, err
+	})
+	return s, err
+}
+
+// observe returns the processor time and the peaks of memory of everybody while a consumer works, which says what its own
+// processor time was.
+func (b *bench) observe(c *contestant, work func() (cpu float64, err error)) (cpu map[string]float64, peaks map[string]memory, err error) {
 	observed := append(c.servers(), b.service)
 	before := make([]float64, len(observed))
 	var pids []int
@@ -180,21 +197,26 @@ func (b *bench) once(ctx context.Context, c *contestant, m message) (s sample, e
 		pids = append(pids, p.pid())
 	}
 	watch := watchMemory(pids...)
-	o, cpu, err := b.lab.ask(ctx, job{URL: c.url, Trust: c.trust, Message: m})
-	peaks := watch.stop()
+	own, err := work()
+	most := watch.stop()
 	if err != nil {
-		for _, p := range c.servers() {
-			err = fmt.Errorf("%w\n%s said:\n%s", err, p.name, p.said())
-		}
-		return s, fmt.Errorf("%s: %w", c.name, err)
+		return nil, nil, c.explain(err)
 	}
-	s = sample{seconds: o.Seconds, cpu: map[string]float64{"consumer": cpu}, memory: make(map[string]memory)}
+	cpu, peaks = map[string]float64{"consumer": own}, make(map[string]memory)
 	for i, p := range observed {
 		role := c.role(p)
-		s.cpu[role] = p.cpu() - before[i]
-		s.memory[role] = peaks[i]
+		cpu[role] = p.cpu() - before[i]
+		peaks[role] = most[i]
 	}
-	return s, nil
+	return cpu, peaks, nil
+}
+
+// explain puts what a contestant's servers have said behind an error.
+func (c *contestant) explain(err error) error {
+	for _, p := range c.servers() {
+		err = fmt.Errorf("%w\n%s said:\n%s", err, p.name, p.said())
+	}
+	return fmt.Errorf("%s: %w", c.name, err)
 }
 
 // role names a process as tables do.

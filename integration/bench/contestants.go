@@ -21,6 +21,8 @@ type contestant struct {
 	far    *process                        // the receiver, in the service's namespace; nil: none
 	before func(ctx context.Context) error // what makes it ready for a run that counts; nil: nothing
 	disk   string                          // the receiver's, where it is slow
+	fresh  bool                            // small messages come over a new connection each
+	admin  int                             // port of Caddy's admin endpoint, in either namespace; 0: none
 }
 
 // entrant starts a contestant. Its number gives it ports of its own.
@@ -40,6 +42,15 @@ var (
 	fairwaySHA512 = entrant{"Fairway strict, SHA-512", fairway(fairwayOptions{fresh: true})}
 	xroadModel    = entrant{"model of X-Road's data path", startModel}
 
+	directFresh    = entrant{"HTTP, no keep-alive", fresh(startDirect)}
+	directTLSFresh = entrant{"HTTPS, no keep-alive", fresh(startDirectTLS)}
+
+	fairwayP256       = entrant{"Fairway, P-256", fairway(fairwayOptions{})}
+	fairwayOneByOne   = entrant{"Fairway, P-256, batch off", fairway(fairwayOptions{batch: "batch off"})}
+	fairwayNothing    = entrant{"Fairway, P-256, evidence off", fairway(fairwayOptions{evidence: "none"})}
+	fairwayRSA        = entrant{"Fairway, RSA-2048", fairway(fairwayOptions{keys: rsaKeys})}
+	fairwayRSASingles = entrant{"Fairway, RSA-2048, batch off", fairway(fairwayOptions{keys: rsaKeys, batch: "batch off"})}
+
 	everybody = []entrant{direct, directTLS, caddyPair, nginxPair, fairwayStrict, fairwayGated, xroadModel}
 )
 
@@ -49,6 +60,17 @@ func startDirect(context.Context, *bench, int) (*contestant, error) {
 
 func startDirectTLS(_ context.Context, b *bench, _ int) (*contestant, error) {
 	return &contestant{url: "https://" + farAddress + ":" + serviceTLSPort + "/", trust: b.certificate}, nil
+}
+
+// fresh has small messages come over a new connection each.
+func fresh(start func(context.Context, *bench, int) (*contestant, error)) func(context.Context, *bench, int) (*contestant, error) {
+	return func(ctx context.Context, b *bench, number int) (*contestant, error) {
+		c, err := start(ctx, b, number)
+		if err == nil {
+			c.fresh = true
+		}
+		return c, err
+	}
 }
 
 // enter starts contestants and lets each carry a small message.
@@ -80,10 +102,7 @@ func (b *bench) enter(ctx context.Context, entrants ...entrant) (_ []*contestant
 // greet waits until a contestant carries a small message.
 func (b *bench) greet(ctx context.Context, c *contestant) error {
 	if _, _, err := b.lab.ask(ctx, job{URL: c.url, Trust: c.trust, Message: message{Size: 100 << 10}, Patient: true}); err != nil {
-		for _, p := range c.servers() {
-			err = fmt.Errorf("%w\n%s said:\n%s", err, p.name, p.said())
-		}
-		return fmt.Errorf("%s does not start: %w", c.name, err)
+		return fmt.Errorf("does not start: %w", c.explain(err))
 	}
 	return nil
 }

@@ -17,7 +17,14 @@ type fairwayOptions struct {
 	spool    string // what the receiver's spool is told
 	quota    string // what both spools are told
 	rate     string // what the sender is told of its peer
+	batch    string // what both are told of signatures
+	evidence string // where both keep evidence; empty: on disk
+	keys     string // which keys the members have: rsaKeys, or P-256
+	slow     string // how long an operation of the members' keys takes; empty: what it takes
 }
+
+// rsaKeys ends the names of the folders in which the members' keys are RSA-2048.
+const rsaKeys = "-rsa"
 
 // fairway returns how a pair of Fairways is started.
 func fairway(o fairwayOptions) func(context.Context, *bench, int) (*contestant, error) {
@@ -41,7 +48,7 @@ func (f *fairwayPair) start(context.Context) (*contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.name, c.url = name, fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000))
+	c.name, c.admin, c.url = name, f.port(2000), fmt.Sprintf("http://127.0.0.1:%d/", f.port(8000))
 	c.before = func(ctx context.Context) error { return f.b.greet(ctx, c) }
 	if f.options.fresh {
 		c.before = func(ctx context.Context) error {
@@ -63,8 +70,20 @@ func (f *fairwayPair) start(context.Context) (*contestant, error) {
 
 func (f *fairwayPair) port(base int) int { return base + f.number }
 
+// kept says where the evidence of a server is whose files are in place.
+func (f *fairwayPair) kept(place string) string {
+	if f.options.evidence != "" {
+		return f.options.evidence
+	}
+	return "disk " + filepath.Join(place, "evidence")
+}
+
 // caddyfile writes a Caddyfile and returns the command that runs it. Servers ask each other at the ports of this pair.
-func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, error) {
+func (f *fairwayPair) caddyfile(dir, server, evidence, more, sites string) ([]string, error) {
+	binary, signer := f.b.binary, "files "+filepath.Join(f.b.instance, server+f.options.keys)
+	if f.options.slow != "" {
+		binary, signer = f.b.slow, "slow "+filepath.Join(f.b.instance, server+f.options.keys)+" "+f.options.slow
+	}
 	file, err := written(dir, "Caddyfile", fmt.Sprintf(`{
 	admin 127.0.0.1:%d
 	persist_config off
@@ -76,8 +95,10 @@ func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, erro
 			peer %[3]d
 			ocsp %[4]d
 		}
-		signer files %[5]s/%[6]s
+		signer %[6]s
+		%[9]s
 		trust static %[5]s/shared-params.xml
+		evidence %[10]s
 %[7]s	}
 	servers :%[3]d {
 		protocols h1
@@ -102,13 +123,12 @@ func (f *fairwayPair) caddyfile(dir, server, more, sites string) ([]string, erro
 		}
 	}
 }
-%[8]s`, f.port(2000), dir, f.port(5500), f.port(6500), f.b.instance, server, more, sites))
-	return []string{f.b.binary, "run", "--config", file, "--adapter", "caddyfile"}, err
+%[8]s`, f.port(2000), dir, f.port(5500), f.port(6500), f.b.instance, signer, more, sites, f.options.batch, evidence))
+	return []string{binary, "run", "--config", file, "--adapter", "caddyfile"}, err
 }
 
 func (f *fairwayPair) sender(dir string) ([]string, error) {
-	return f.caddyfile(dir, "ss1", fmt.Sprintf(`		server DEV/GOV/1111/ss1
-		evidence disk %[1]s/evidence
+	return f.caddyfile(dir, "ss1", f.kept(dir), fmt.Sprintf(`		server DEV/GOV/1111/ss1
 		spool disk %[1]s/spool {
 			%[2]s
 		}
@@ -134,8 +154,7 @@ func (f *fairwayPair) receiver(dir string) ([]string, error) {
 }
 
 func (f *fairwayPair) receiving(dir string) ([]string, error) {
-	return f.caddyfile(dir, "ss2", fmt.Sprintf(`		server DEV/GOV/0000/ss2
-		evidence disk %[1]s/evidence
+	return f.caddyfile(dir, "ss2", f.kept(f.b.place(dir)), fmt.Sprintf(`		server DEV/GOV/0000/ss2
 		spool disk %[1]s/spool {
 			%[2]s
 			%[3]s

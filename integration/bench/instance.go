@@ -8,12 +8,15 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,7 +35,7 @@ import (
 const ocspPort = "8888"
 
 // writeInstance makes an X-Road instance of two security servers in a folder: authority/{ca,ocsp}.pem, ss1 and ss2 with
-// keys, and one shared-params.xml for all.
+// keys, ss1-rsa and ss2-rsa with others for the members, and one shared-params.xml for all.
 func writeInstance(ctx context.Context, dir string) error {
 	storage := filepath.Join(dir, "storage")
 	authority, err := dev.Open(ctx, &certmagic.FileStorage{Path: storage}, "DEV", time.Now)
@@ -77,11 +80,45 @@ func writeInstance(ctx context.Context, dir string) error {
 		}
 		certificates[name] = base64.StdEncoding.EncodeToString(key.Chain[0].Raw)
 	}
+	for _, m := range members {
+		if err := writeRSA(dir, m.Server); err != nil {
+			return err
+		}
+	}
 	var text bytes.Buffer
 	if err := parameters.Execute(&text, map[string]any{"certificates": certificates, "members": members, "port": ocspPort}); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "shared-params.xml"), text.Bytes(), 0o600)
+}
+
+// writeRSA makes another folder with the keys of a server, in which that of its member is RSA-2048.
+func writeRSA(dir, server string) error {
+	ca, err := softkey.Load(filepath.Join(dir, "authority", "ca.pem"))
+	if err != nil {
+		return err
+	}
+	sign, err := softkey.Load(filepath.Join(dir, server, "sign.pem"))
+	if err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(dir, server, "auth.pem"), filepath.Join(dir, server+rsaKeys, "auth.pem")); err != nil {
+		return err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	made := sign.Chain[0]
+	template := &x509.Certificate{Subject: made.Subject, NotBefore: made.NotBefore, NotAfter: made.NotAfter, KeyUsage: made.KeyUsage}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Chain[0], key.Public(), ca.Private)
+	if err != nil {
+		return err
+	}
+	return writePEM(filepath.Join(dir, server+rsaKeys, "sign.pem"), der, key)
 }
 
 func copyFile(from, to string) error {
@@ -153,7 +190,7 @@ func respond(_ context.Context, j responderJob) error {
 		return err
 	}
 	var issued []*x509.Certificate
-	for _, server := range []string{"ss1", "ss2"} {
+	for _, server := range []string{"ss1", "ss2", "ss1" + rsaKeys, "ss2" + rsaKeys} {
 		keys, err := softkey.LoadDir(filepath.Join(j.Instance, server))
 		if err != nil {
 			return err

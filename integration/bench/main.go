@@ -54,6 +54,13 @@ var rows = []row{
 	{"many", "large uploads at once, and small messages beside them", many},
 	{"drain", "a change of configuration, and an end, during large uploads", drain},
 	{"refuse", "how soon an upload is refused without a right or without room", refuse},
+	{"seacat", "small messages of 128 octets to 16 KiB, as SeaCat's authors measured theirs", seacat},
+	{"latency", "what one client waits longer than directly", latency},
+	{"slowkey", "crowds and keys as slow as those in a device", slowkeys},
+	{"axis", "objects of 10 to 320 KB in one message, as Axis's users measured it", axis},
+	{"split", "1,000 objects in one call or in many", split},
+	{"clients", "up to 4,096 clients that keep their connections, busy and idle", clients},
+	{"evidence", "the evidence store by itself: records made durable, and found", archive},
 }
 
 func run(ctx context.Context, args []string) error {
@@ -92,13 +99,16 @@ type options struct {
 	json  string
 	size  int64 // instead of each row's own; 0: the row's own
 	runs  int   // likewise
+
+	profile string // folder for profiles of the servers with small messages; empty: none
 }
 
 func parse(args []string) (names []string, o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.quick, "quick", false, "100 MB, one repetition, no slow disk: shows that it works, measures nothing")
+	flags.BoolVar(&o.quick, "quick", false, "100 MB, one repetition, a tenth of the time, no slow disk: shows that it works, measures nothing")
 	flags.StringVar(&o.json, "json", "", "file that takes up the figures; those of other rows in it stay")
 	flags.IntVar(&o.runs, "runs", 0, "repetitions, instead of the row's own")
+	flags.StringVar(&o.profile, "profile", "", "folder for profiles of both servers, each from one more run, of the rows with small messages")
 	flags.Func("size", "size of the attachment, instead of the row's own", func(s string) error {
 		n, err := humanize.ParseBytes(s)
 		o.size = int64(n)

@@ -13,6 +13,7 @@ import (
 
 // message is a SOAP message with one attachment, or none.
 type message struct {
+	Content int    `json:"content,omitempty"` // octets in the Body that the service sends back; 0: none. Without attachment
 	Size    int64  `json:"size"`              // of the attachment; 0: a plain envelope
 	MTOM    bool   `json:"mtom,omitempty"`    // else SOAP with attachments
 	Return  int64  `json:"return,omitempty"`  // the attachment that the service shall send back
@@ -34,11 +35,52 @@ func (m message) envelope(response bool) string {
 	if response {
 		name += "Response"
 	}
-	var content string
+	content := objects(m.Content)
 	if m.MTOM && m.Size > 0 {
 		content = `<data><xop:Include xmlns:xop="http://www.w3.org/2004/08/xop/include" href="cid:a"/></data>`
 	}
 	return fmt.Sprintf(soapEnvelope, service, fmt.Sprintf(`<%[1]s xmlns="urn:bench" return="%[2]d" mtom="%[3]t">%[4]s</%[1]s>`, name, m.Return, m.MTOM, content))
+}
+
+// Content that the service sends back is objects between these marks, at most so many octets of it.
+const (
+	contentMark, contentEnd = "<items>", "</items>"
+	maxContent              = 4 << 20
+)
+
+// itemSize is the length of an object, and frameSize that of a message without its objects.
+const (
+	itemSize  = 772
+	frameSize = 1571
+)
+
+// framed returns a message of so many objects and a frame.
+func framed(items int) message {
+	m := message{Content: len(contentMark + contentEnd)}
+	m.Content += frameSize - len(m.envelope(false)) + items*itemSize
+	return m
+}
+
+// objects returns so many octets of objects: as many as there is room for, and a last one that fills the rest.
+func objects(octets int) string {
+	const begin, end = "<rest>", "</rest>"
+	left := octets - len(contentMark+contentEnd)
+	if left < len(begin+end) && left != 0 {
+		return ""
+	}
+	var s strings.Builder
+	s.WriteString(contentMark)
+	for n := 0; left == itemSize || left >= itemSize+len(begin+end); n++ {
+		item := fmt.Sprintf("<item><id>%08d</id><given>Mari</given><family>Maasikas</family><born>1978-03-%02d</born><street>Pikk %d</street><town>Tallinn</town><note>", n, 1+n%28, n)
+		const close = "</note></item>"
+		s.WriteString(item + strings.Repeat("n", itemSize-len(item+close)) + close)
+		left -= itemSize
+	}
+	if left > 0 {
+		s.WriteString(begin + strings.Repeat("r", left-len(begin+end)) + end)
+	}
+	s.WriteString(contentEnd)
+	return s.String()
 }
 
 // wanted reads from the beginning of a request what shall be sent back.

@@ -23,16 +23,16 @@ import (
 func startCaddyPair(_ context.Context, b *bench, number int) (*contestant, error) {
 	run := func(dir, sites string) ([]string, error) {
 		file, err := written(dir, "Caddyfile", fmt.Sprintf(`{
-	admin off
+	admin 127.0.0.1:%[3]d
 	persist_config off
 	auto_https disable_redirects
-	storage file_system %s/storage
+	storage file_system %[1]s/storage
 	servers {
 		protocols h1
 		strict_sni_host insecure_off
 	}
 }
-%s`, dir, sites))
+%[2]s`, dir, sites, 2000+number))
 		return []string{b.binary, "run", "--config", file, "--adapter", "caddyfile"}, err
 	}
 	c, err := b.startPair(fmt.Sprintf("caddy-%d", number), func(dir string) ([]string, error) {
@@ -44,10 +44,11 @@ func startCaddyPair(_ context.Context, b *bench, number int) (*contestant, error
 			tls_client_auth %[4]s %[4]s
 			tls_trust_pool file %[4]s
 			versions 1.1
+			keepalive_idle_conns_per_host %[5]d
 		}
 	}
 }
-`, 8000+number, farAddress, 7000+number, b.certificate))
+`, 8000+number, farAddress, 7000+number, b.certificate, idle))
 	}, func(dir string) ([]string, error) {
 		return run(dir, fmt.Sprintf(`https://:%d {
 	tls %[2]s %[2]s {
@@ -59,16 +60,22 @@ func startCaddyPair(_ context.Context, b *bench, number int) (*contestant, error
 	}
 	reverse_proxy 127.0.0.1:%[3]s {
 		flush_interval -1
+		transport http {
+			keepalive_idle_conns_per_host %[4]d
+		}
 	}
 }
-`, 7000+number, b.certificate, servicePort))
+`, 7000+number, b.certificate, servicePort, idle))
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.url = fmt.Sprintf("http://127.0.0.1:%d/", 8000+number)
+	c.url, c.admin = fmt.Sprintf("http://127.0.0.1:%d/", 8000+number), 2000+number
 	return c, nil
 }
+
+// idle is how many connections the pairs keep: one for each client, so that nobody pays for handshakes in between.
+const idle = 4096
 
 // errNoNginx leaves nginx out of a quick run, and ends any other.
 var errNoNginx = errors.New("nginx is not installed (apt-get install nginx-light)")
@@ -85,9 +92,11 @@ master_process off;
 pid %[1]s/pid;
 error_log stderr;
 events {
+	worker_connections 4096;
 }
 http {
 	access_log off;
+	keepalive_requests 100000000;
 	client_max_body_size 0;
 	client_body_temp_path %[1]s/body;
 	proxy_temp_path %[1]s/proxy;
@@ -104,7 +113,8 @@ http {
 	c, err := b.startPair(fmt.Sprintf("nginx-%d", number), func(dir string) ([]string, error) {
 		return run(dir, fmt.Sprintf(`	upstream receiver {
 		server %s:%d;
-		keepalive 4;
+		keepalive 256;
+		keepalive_requests 100000000;
 	}
 	server {
 		listen 127.0.0.1:%d;
@@ -122,7 +132,8 @@ http {
 	}, func(dir string) ([]string, error) {
 		return run(dir, fmt.Sprintf(`	upstream service {
 		server 127.0.0.1:%s;
-		keepalive 4;
+		keepalive 256;
+		keepalive_requests 100000000;
 	}
 	server {
 		listen %d ssl;

@@ -31,6 +31,14 @@ func playRole(ctx context.Context, args []string) error {
 		return play(ctx, args[1], respond)
 	case "load":
 		return play(ctx, args[1], sendLoad)
+	case "crowd":
+		return play(ctx, args[1], sendCrowd)
+	case "hold":
+		return play(ctx, args[1], hold)
+	case "fetch":
+		return play(ctx, args[1], fetch)
+	case "archive":
+		return play(ctx, args[1], measureArchive)
 	case "meter":
 		return play(ctx, args[1], meter)
 	case "model-sender":
@@ -129,26 +137,31 @@ func (p *process) said() string {
 
 // ask lets a consumer do its job in the near namespace, and returns its answer and the processor time that it took.
 func (l *lab) ask(ctx context.Context, j job) (o outcome, cpu float64, err error) {
-	argv, err := roleCommand("consumer", j)
+	return perform[outcome](ctx, l, l.near, "consumer", j)
+}
+
+// perform lets a role do its job in a namespace, and returns what it found and the processor time that it took.
+func perform[T any](ctx context.Context, l *lab, ns, role string, particulars any) (found T, cpu float64, err error) {
+	argv, err := roleCommand(role, particulars)
 	if err != nil {
-		return o, 0, err
+		return found, 0, err
 	}
-	cmd := l.command(l.near, argv...)
+	cmd := l.command(ns, argv...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
-		return o, 0, err
+		return found, 0, err
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 	defer stop()
 	if err := cmd.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return o, 0, ctx.Err()
+			return found, 0, ctx.Err()
 		}
-		return o, 0, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+		return found, 0, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
-	if err := json.Unmarshal(out.Bytes(), &o); err != nil {
-		return o, 0, err
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
+		return found, 0, err
 	}
-	return o, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil
+	return found, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil
 }

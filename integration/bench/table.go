@@ -16,6 +16,7 @@ import (
 type table struct {
 	Title   string     `json:"title"`
 	Results []*result  `json:"results,omitempty"`
+	Tallies []*tally   `json:"tallies,omitempty"` // of small messages
 	Header  []string   `json:"header,omitempty"`
 	Lines   [][]string `json:"lines,omitempty"`
 	Checks  []check    `json:"checks,omitempty"`
@@ -100,34 +101,40 @@ func (t *table) failed() (all []string) {
 
 // cells returns header and lines.
 func (t *table) cells() [][]string {
+	if len(t.Tallies) > 0 {
+		return t.tallyCells()
+	}
 	if len(t.Results) == 0 {
 		return append([][]string{t.Header}, t.Lines...)
 	}
 	all := [][]string{{"contestant", "size", "median s", "min", "max", "MB/s", "time / first",
 		"core-s per GB: consumer", "sender", "receiver", "service", "RssAnon (RSS) sender", "receiver"}}
 	for _, r := range t.Results {
-		memory := func(role string) string {
-			m, ok := r.Memory[role]
-			if !ok {
-				return "-"
-			}
-			return fmt.Sprintf("%s (%s)", humanize.IBytes(uint64(m.Anon)), humanize.IBytes(uint64(m.RSS)))
-		}
-		cpu := func(role string) string {
-			if _, ok := r.CPU[role]; !ok {
-				return "-"
-			}
-			return fmt.Sprintf("%.2f", r.CPU[role])
-		}
 		name := r.Name
 		if r.Disk != "" {
 			name += ", " + r.Disk
 		}
 		all = append(all, []string{name, sizeText(r.Size), fmt.Sprintf("%.3f", r.Seconds), fmt.Sprintf("%.3f", r.Least), fmt.Sprintf("%.3f", r.Most),
 			fmt.Sprintf("%.0f", r.throughput()), fmt.Sprintf("%.3f", r.Seconds/t.Results[0].Seconds),
-			cpu("consumer"), cpu("sender"), cpu("receiver"), cpu("service"), memory("sender"), memory("receiver")})
+			cpuCell(r.CPU, "consumer", "%.2f"), cpuCell(r.CPU, "sender", "%.2f"), cpuCell(r.CPU, "receiver", "%.2f"), cpuCell(r.CPU, "service", "%.2f"), memoryCell(r.Memory, "sender"), memoryCell(r.Memory, "receiver")})
 	}
 	return all
+}
+
+func cpuCell(cpu map[string]float64, role, format string) string {
+	seconds, ok := cpu[role]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, seconds)
+}
+
+func memoryCell(peaks map[string]memory, role string) string {
+	m, ok := peaks[role]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", humanize.IBytes(uint64(m.Anon)), humanize.IBytes(uint64(m.RSS)))
 }
 
 // write prints the table as Markdown.
