@@ -58,7 +58,8 @@ func (b *buffer) forget() {
 	}
 }
 
-// fill reads once, after making room for n octets. What it moves is little: no more than Readers hold back while
+// fill reads once, after making room for n octets; of a large body until the buffer is full, for a connection gives a record
+// of TLS at a time, and whoever writes such pieces on has to gather them again. What it moves is little: no more than Readers hold back while
 // they wait for the rest of a delimiter.
 func (b *buffer) fill(n int) {
 	size := len(b.data)
@@ -82,16 +83,18 @@ func (b *buffer) fill(n int) {
 	}
 	b.hi = copy(room, b.data[b.lo:b.hi])
 	b.data, b.lo = room, 0
-	for range 100 {
+	for idle := 0; idle < 100; idle++ {
 		k, err := b.r.Read(b.data[b.hi:])
 		if k < 0 || k > len(b.data)-b.hi {
-			b.err = io.ErrNoProgress
-			return
+			break
 		}
 		b.hi += k
 		b.read += int64(k)
-		if b.err = err; k > 0 || err != nil {
+		if b.err = err; err != nil || b.hi == len(b.data) || k > 0 && len(b.data) < bulkBuffer {
 			return
+		}
+		if k > 0 {
+			idle = 0
 		}
 	}
 	b.err = io.ErrNoProgress
