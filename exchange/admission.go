@@ -116,6 +116,17 @@ func (p *places) take(ctx context.Context, who string, waits *atomic.Bool) error
 	return p.refuse(who)
 }
 
+// try takes a place if there is one.
+func (p *places) try(who string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := p.free(who)
+	if free {
+		p.give(who)
+	}
+	return free
+}
+
 // leave gives a place back, to the first who may have it: any of them, where all had been taken, else one of the same.
 func (p *places) leave(who string) {
 	p.mu.Lock()
@@ -203,8 +214,9 @@ func retryAfter(h http.Header, err error) (busy bool) {
 }
 
 // admissions are the places of a security server. Information systems whose envelope has not told yet whom they call have
-// some of their own, so that those who never tell are in the way of nobody who did.
-type admissions struct{ asking, sending, receiving *places }
+// some of their own, so that those who never tell are in the way of nobody who did; and so do requests that have been answered
+// and are thrown away, so that those who send on do not pile up.
+type admissions struct{ asking, sending, receiving, lingering *places }
 
 func newAdmissions(limits Admission) admissions {
 	return admissions{
@@ -213,6 +225,7 @@ func newAdmissions(limits Admission) admissions {
 			"this security server has %d exchanges as the sender with security server %s"),
 		receiving: newPlaces(limits, "this security server has %d exchanges as the receiver",
 			"this security server has %d exchanges as the receiver with security server %s"),
+		lingering: newPlaces(limits, "", ""),
 	}
 }
 

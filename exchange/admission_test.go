@@ -3,13 +3,16 @@
 package exchange_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,8 +249,9 @@ func TestBusy(t *testing.T) {
 			here := bed.Sender
 			if tt.code == receiver {
 				here = bed.Receiver
-				if connection, ok := told.Load("1"); !ok || (connection == "") != tt.kept {
-					t.Errorf("the sender was told to retry: %v, and of the connection %q", ok, connection)
+				loaded(t, "the sender was not told to retry", func() bool { _, ok := told.Load("1"); return ok })
+				if connection, _ := told.Load("1"); (connection == "") != tt.kept {
+					t.Errorf("the sender was told of the connection %q", connection)
 				}
 			} else if response.Header.Get("Retry-After") != "1" || response.Close == tt.kept {
 				t.Errorf("the header is %v, the connection is closed: %v", response.Header, response.Close)
@@ -379,5 +383,50 @@ func TestDribblers(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 		})
+	}
+}
+
+// TestLingerersAreFew: of refused requests that do not end, some are waited for, and no more.
+func TestLingerersAreFew(t *testing.T) {
+	bed := testbed.New(t, testbed.Options{Sender: admit(exchange.Admission{All: 1, Peer: 1, Wait: refusedLate})})
+	refused := func() (net.Conn, *bufio.Reader) {
+		conn := dial(t, bed.URL)
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/xml\r\nContent-Length: 1000000\r\n\r\n%s",
+			changed(func(h *soap.Header) { h.Client.Subsystem = "none" }))
+		in := bufio.NewReader(conn)
+		response, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(response.Body); err != nil || faultCode(t, answer) != "server.clientproxy.unknown_member" {
+			t.Errorf("%v: %s", err, answer)
+		}
+		return conn, in
+	}
+	first, in := refused()
+	_, next := refused()
+	if n, err := next.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the second gets %d octets more, %v", n, err)
+	}
+	first.SetReadDeadline(time.Now().Add(time.Millisecond))
+	if _, err := in.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first is not waited for: %v", err)
+	}
+	first.Close()
+	bed.CheckClean()
+}
+
+// TestBusyList: the list of clients takes a place, too.
+func TestBusyList(t *testing.T) {
+	bed := testbed.New(t, testbed.Options{Sender: admit(exchange.Admission{All: 1, Peer: 1, Wait: refusedSoon})})
+	begin(t, bed, message(), 300)
+	transferOf(t, bed.Sender, "reading envelope", "")
+	response, err := http.Get(bed.URL + "listClients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if answer, err := io.ReadAll(response.Body); err != nil || faultCode(t, answer) != "server.clientproxy.io_error" || response.Header.Get("Retry-After") != "1" {
+		t.Errorf("%v, %v: %s", err, response.Header, answer)
 	}
 }

@@ -104,14 +104,18 @@ func (l *line) spare(length int64) {
 	io.CopyN(io.Discard, l.body, 4*sparedOctets) // it is longer than its length, where that is without what frames it
 }
 
-// linger reads what is left of the request and throws it away, within limits; beyond, the connection is reset.
-func (l *line) linger() {
+// linger reads what is left of the request of somebody and throws it away, within limits, that of p for all such requests among
+// them; beyond, the connection is reset.
+func (l *line) linger(p *places, who string) {
 	l.controller.Flush()
 	if l.body.ended() {
 		return
 	}
-	l.controller.SetReadDeadline(time.Now().Add(lingerTime))
-	io.CopyN(io.Discard, rest{l.body}, lingerOctets)
+	if p.try(who) {
+		defer p.leave(who)
+		l.controller.SetReadDeadline(time.Now().Add(lingerTime))
+		io.CopyN(io.Discard, rest{l.body}, lingerOctets)
+	}
 	l.controller.SetReadDeadline(time.Now()) // whoever is still reading stops
 }
 

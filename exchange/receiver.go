@@ -47,7 +47,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	t.end()
 	release()
 	x.outcome.report(ctx)
-	x.line.linger()
+	x.line.linger(v.Server.admissions.lingering, x.outcome.Peer)
 	if x.repanic != nil {
 		panic(x.repanic.value)
 	}

@@ -17,7 +17,7 @@ func isREST(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/r1/")
 
 // refuseREST answers a REST consumer, whose messages are not carried, as it can read it: by the status, the header and the
 // format that it accepts (message-and-transport 8.6).
-func refuseREST(w http.ResponseWriter, r *http.Request) {
+func (s *SecurityServer) refuseREST(w http.ResponseWriter, r *http.Request) {
 	line := newLine(w, r)
 	outcome := Outcome{Role: "send", RequestID: wire.NewRequestID()}
 	outcome.Err = wire.At(wire.AtSender, wire.Errorf("service_type", "messages of type REST are not carried"))
@@ -32,7 +32,7 @@ func refuseREST(w http.ResponseWriter, r *http.Request) {
 		w.Write(body) // if the consumer is gone there is nobody to tell
 	}
 	outcome.report(r.Context())
-	line.linger()
+	line.linger(s.admissions.lingering, hostOf(r.RemoteAddr))
 }
 
 // restError is an error in the first format that is accepted, or in JSON.

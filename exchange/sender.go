@@ -80,7 +80,7 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if isREST(r) {
-		refuseREST(w, r)
+		s.Server.refuseREST(w, r)
 		return
 	}
 	line := newLine(w, r)
@@ -105,7 +105,7 @@ func (s *Sender) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x.transfer.end()
 	release()
-	line.linger()
+	line.linger(s.Server.admissions.lingering, hostOf(r.RemoteAddr))
 	if x.upload != nil {
 		<-x.upload.done // it may still have been reading r's body
 	}
