@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -276,19 +277,119 @@ func TestHoleInZeros(t *testing.T) {
 	breaks(t, dir, 2, "after it was opened")
 }
 
-// badAhead lets zeros be written by way of a bad disk.
-func badAhead(s *shared) *badOutput {
-	bad := new(badOutput)
-	bad.room.Store(1 << 40)
+// Of records that wait for one sync a crash may leave later ones and not earlier ones. None of them was acknowledged,
+// and that is no damage; where one that was written later shows that they were, it is.
+func TestHoleThatNobodyAcknowledged(t *testing.T) {
+	dir := t.TempDir()
+	s, bad := openBad(t, dir)
+	put(t, s, small("0"))
+	ends := []int64{preambleSize, s.disk.last.live.End}
+	started, goOn := make(chan struct{}, 9), make(chan struct{})
+	bad.sync = func() error {
+		started <- struct{}{}
+		<-goOn
+		return nil
+	}
+	var waits []func() error
+	for n := range 3 {
+		wait, err := s.Put(t.Context(), keeping(fmt.Sprint(n+1), varied(600)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, s.disk.last.live.End)
+		if waits = append(waits, wait); n == 0 {
+			<-started
+		}
+	}
+	close(goOn)
+	for _, wait := range waits {
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, small("4"))
+	s.Close()
+	whole, err := os.ReadFile(filepath.Join(dir, firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := make([]byte, 5000)
+	for _, c := range []struct {
+		name   string
+		upTo   int64
+		behind []byte
+		hole   [2]int64
+		number uint64 // that is missing first
+		damage bool
+	}{
+		{"the first of three", ends[4], behind, [2]int64{ends[1], ends[2]}, 2, false},
+		{"the second of three", ends[4], behind, [2]int64{ends[2], ends[3]}, 3, false},
+		{"two of three", ends[4], behind, [2]int64{ends[1], ends[3]}, 2, false},
+		{"a sector of the first", ends[4], behind, [2]int64{nextSector(ends[1]), nextSector(ends[1]) + sectorSize}, 2, false},
+		{"the one before", ends[4], behind, [2]int64{ends[0], ends[1]}, 1, true},
+		{"a few octets of the first", ends[4], behind, [2]int64{ends[2] - 20, ends[2] - 10}, 2, true},
+		{"no zeros behind", ends[4], nil, [2]int64{ends[1], ends[2]}, 2, true},
+		{"one was written later", int64(len(whole)), behind, [2]int64{ends[1], ends[2]}, 2, true},
+		{"one was written later, without its neighbour", int64(len(whole)), behind, [2]int64{ends[2], ends[4]}, 3, true},
+	} {
+		image := append(bytes.Clone(whole[:c.upTo]), c.behind...)
+		clear(image[c.hole[0]:c.hole[1]])
+		setImage(t, dir, image)
+		if r, err := check(t, dir); c.damage {
+			breaks(t, dir, c.number, c.name)
+		} else if err != nil || r.Records != c.number-1 || r.Torn == 0 {
+			t.Errorf("%s: Check = %+v, %v", c.name, r, err)
+		}
+		s := openAt(t, dir, segmentSize)
+		var damage error
+		for _, err := range s.Find(t.Context(), Query{}) {
+			damage = errors.Join(damage, err)
+		}
+		if (damage != nil) != c.damage {
+			t.Errorf("%s: told of %v", c.name, damage)
+		}
+		if !c.damage {
+			expect(t, s, int(c.number-1))
+			put(t, s, small(fmt.Sprint(c.number-1)))
+			expect(t, s, int(c.number))
+		}
+		s.Close()
+	}
+}
+
+// zerosOutput is a segment that was opened for zeros, on a disk with little room where room is set, and with its own
+// word on syncs where sync is set.
+type zerosOutput struct {
+	output
+	room *atomic.Int64
+	sync func() error
+}
+
+func (o *zerosOutput) WriteAt(p []byte, at int64) (int, error) {
+	if o.room == nil {
+		return o.output.WriteAt(p, at)
+	}
+	b := &badOutput{output: o.output}
+	b.room.Store(o.room.Add(-int64(len(p))) + int64(len(p)))
+	return b.WriteAt(p, at)
+}
+
+func (o *zerosOutput) Sync() error {
+	if o.sync != nil {
+		return o.sync()
+	}
+	return o.output.Sync()
+}
+
+// onZeros lets zeros be written by way of such a disk.
+func onZeros(s *shared, room *atomic.Int64, sync func() error) {
 	s.disk.turn <- struct{}{}
 	open := s.disk.ahead.open
 	s.disk.ahead.open = func(name string) (output, error) {
 		f, err := open(name)
-		bad.output = f
-		return bad, err
+		return &zerosOutput{f, room, sync}, err
 	}
 	<-s.disk.turn
-	return bad
 }
 
 // Where the disk has no room for zeros, records do without, and use what there is.
@@ -296,15 +397,16 @@ func TestNoRoomForZeros(t *testing.T) {
 	for _, room := range []int64{0, 100, 5000} {
 		dir := t.TempDir()
 		s := openAt(t, dir, segmentSize)
-		bad := badAhead(s)
-		bad.room.Store(room)
+		var left atomic.Int64
+		left.Store(room)
+		onZeros(s, &left, nil)
 		eager(s)
 		for n := range 20 {
 			put(t, s, keeping(fmt.Sprint(n), make([]byte, 1000)))
 			s.disk.extend()
 		}
 		expect(t, s, 20)
-		bad.room.Store(1 << 40)
+		left.Store(1 << 40)
 		for n := range 20 {
 			put(t, s, keeping(fmt.Sprint(20+n), make([]byte, 1000)))
 		}
@@ -343,13 +445,12 @@ func TestFullDiskInZeros(t *testing.T) {
 func TestSlowZeros(t *testing.T) {
 	dir := t.TempDir()
 	s := openAt(t, dir, segmentSize)
-	bad := badAhead(s)
-	started, goOn, broken := make(chan struct{}), make(chan struct{}), errors.New("broken")
-	bad.sync = func() error {
-		close(started)
+	started, goOn, broken := make(chan struct{}, 9), make(chan struct{}), errors.New("broken")
+	onZeros(s, nil, func() error {
+		started <- struct{}{}
 		<-goOn
 		return broken
-	}
+	})
 	eager(s)
 	put(t, s, keeping("0", make([]byte, 10_000)))
 	<-started

@@ -229,10 +229,19 @@ func (c *checker) tail(s *segment, l *live, f *os.File, size int64) error {
 	if found == size {
 		return c.torn(s, l, f, size)
 	}
-	if _, _, err := s.readRecord(l, f, l.End, size, true); err != nil {
+	if _, _, err = s.readRecord(l, f, l.End, size, true); err == nil {
+		return nil
+	}
+	never, failed := s.neverDurable(l, f, found, size)
+	if failed != nil {
+		return failed
+	}
+	if !never {
 		return c.broken("in %s at octet %d: %w", s.name(), l.End, err)
 	}
-	return nil
+	there, err := scanBlank(f, l.End, size)
+	c.report.Torn = there.end - l.End
+	return err
 }
 
 // torn looks at what follows the last record where no other does: one that is being written, that a crash has left

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // commits makes records durable, all those together that have come since the last time.
@@ -19,6 +20,8 @@ type commits struct {
 
 	syncing sync.Mutex // held during a sync, before mu
 	synced  place      // up to here all is durable
+
+	next atomic.Uint64 // all records before this number are durable
 }
 
 // place is an offset in a segment.
@@ -35,6 +38,7 @@ func (p place) after(q place) bool {
 type commit struct {
 	out  output
 	end  place
+	last uint64 // the number of the last record
 	done chan struct{}
 	err  error // when done
 }
@@ -49,7 +53,9 @@ func (c *commits) start() {
 			c.pending = nil
 			c.mu.Unlock()
 			if next != nil {
-				next.err = c.sync(next.out, next.end)
+				if next.err = c.sync(next.out, next.end); next.err == nil {
+					c.durable(next.last + 1)
+				}
 				close(next.done)
 			}
 		}
@@ -64,14 +70,15 @@ func (c *commits) stop() error {
 	return c.failure()
 }
 
-// join lets a record that has been written up to end become durable with the next commit, and returns its waiting.
-func (c *commits) join(ctx context.Context, out output, end place) func() error {
+// join lets the record of a number, which has been written up to end, become durable with the next commit, and returns
+// its waiting.
+func (c *commits) join(ctx context.Context, out output, end place, number uint64) func() error {
 	c.mu.Lock()
 	if c.pending == nil {
 		c.pending = &commit{done: make(chan struct{})}
 	}
 	mine := c.pending
-	mine.out, mine.end = out, end // an earlier segment was synced before this one began
+	mine.out, mine.end, mine.last = out, end, number // an earlier segment was synced before this one began
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -110,12 +117,22 @@ func (c *commits) sync(out output, end place) error {
 	return nil
 }
 
-// begins says that a segment is durable up to here and takes the records from now on.
-func (c *commits) begins(at place) {
+// begins says that a segment is durable up to here and takes the records from now on, which begin with a number.
+func (c *commits) begins(at place, number uint64) {
 	c.syncing.Lock()
 	c.synced = at
 	c.syncing.Unlock()
+	c.durable(number)
 }
+
+// durable notes that all records before a number are durable.
+func (c *commits) durable(next uint64) {
+	for was := c.next.Load(); next > was && !c.next.CompareAndSwap(was, next); was = c.next.Load() {
+	}
+}
+
+// pendingFrom returns the number before which all records are durable.
+func (c *commits) pendingFrom() uint64 { return c.next.Load() }
 
 // fail refuses all from now on.
 func (c *commits) fail(err error) error {

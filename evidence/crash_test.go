@@ -439,7 +439,7 @@ func FuzzSegment(f *testing.F) {
 
 // FuzzHeader reads a record whose JSON and lengths are arbitrary and whose digest is right.
 func FuzzHeader(f *testing.F) {
-	d, err := encode(keeping("2", []byte("octets")))
+	d, err := encode(keeping("2", []byte("octets")), 0)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -480,7 +480,7 @@ func FuzzHeader(f *testing.F) {
 		if signature := len(r.Signature.XML) + len(r.Signature.HashChainResult) + len(r.Signature.HashChain); signature != int(documents) || kept != int64(contents) {
 			t.Errorf("the record has %d and %d octets, its head tells %d and %d", signature, kept, documents, contents)
 		}
-		again, err := encode(r)
+		again, err := encode(r, 0)
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
@@ -493,7 +493,7 @@ func FuzzHeader(f *testing.F) {
 // written returns a record as it stands in a segment.
 func written(t testing.TB, s *segment, number uint64, previous link, r *Record) []byte {
 	t.Helper()
-	w, err := encode(r)
+	w, err := encode(r, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

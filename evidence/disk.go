@@ -125,7 +125,7 @@ func (d *disk) resume(s *segment) error {
 	}
 	d.out, d.last = segmentFile{f}, s
 	d.ahead.begins(l.End)
-	d.commits.begins(place{s.number, l.End})
+	d.commits.begins(place{s.number, l.End}, l.Next)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (d *disk) beginSegment(number, first uint64, previous link) error {
 		d.root.Remove(s.name())
 		return err
 	}
-	d.commits.begins(place{s.number, s.live.End})
+	d.commits.begins(place{s.number, s.live.End}, first)
 	if d.out != nil {
 		d.out.Close()
 	}
@@ -167,7 +167,7 @@ func (d *disk) beginSegment(number, first uint64, previous link) error {
 
 // put implements Store.Put.
 func (d *disk) put(ctx context.Context, r *Record) (_ func() error, err error) {
-	w, err := encode(r)
+	w, err := encode(r, d.commits.pendingFrom())
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (d *disk) append(ctx context.Context, w *draft, apart *outsider) (number ui
 	l.add(d.last.mark, w.head, w.header, digest)
 	d.mu.Unlock()
 	d.wrote(w.end())
-	return w.number, d.commits.join(ctx, d.out, place{d.last.number, w.end()}), nil
+	return w.number, d.commits.join(ctx, d.out, place{d.last.number, w.end()}, w.number), nil
 }
 
 // nextSegment makes all that was written durable and goes on in a new file.

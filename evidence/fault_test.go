@@ -112,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 			bad.room.Store(int64(c.room))
 			r := keeping("bad", make([]byte, c.size))
 			if c.room < 0 {
-				w, err := encode(r)
+				w, err := encode(r, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -283,7 +283,7 @@ func TestRotationDuringCommit(t *testing.T) {
 func TestLateCommit(t *testing.T) {
 	var c commits
 	out := &badOutput{sync: func() error { return os.ErrClosed }}
-	c.begins(place{2, preambleSize})
+	c.begins(place{2, preambleSize}, 1)
 	if err := c.sync(out, place{1, 5000}); err != nil || out.syncs.Load() != 0 {
 		t.Errorf("sync = %v, after %d syncs", err, out.syncs.Load())
 	}

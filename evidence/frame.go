@@ -135,6 +135,7 @@ type header struct {
 	Service   [6]string    `json:"service"` // of its provider, then code, version
 	Peer      string       `json:"peer,omitempty"`
 	Fault     string       `json:"fault,omitempty"`
+	Pending   uint64       `json:"pending"`   // all before this number were durable before; 0: nothing is known of it
 	Documents [3]int64     `json:"documents"` // lengths of signature, hash chain result, hash chain; of a stamp, see there
 	Parts     []headerPart `json:"parts,omitempty"`
 
@@ -155,10 +156,11 @@ type headerPart struct {
 	Kept        bool   `json:"kept,omitempty"`
 }
 
-// encode returns a draft of a record.
-func encode(r *Record) (*draft, error) {
+// encode returns a draft of a record. All before the number pending are durable.
+func encode(r *Record, pending uint64) (*draft, error) {
 	j := &header{
-		Time: r.Time.UTC(), Role: text(r.Role), Response: r.Response,
+		Pending: pending,
+		Time:    r.Time.UTC(), Role: text(r.Role), Response: r.Response,
 		RequestID: text(r.RequestID), MessageID: text(r.MessageID),
 		Client: clientSegments(r.Client), Service: serviceSegments(r.Service),
 		Peer: text(r.Peer), Fault: text(r.Fault),

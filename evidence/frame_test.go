@@ -47,7 +47,7 @@ func TestHeaderOfOddTypes(t *testing.T) {
 		w, err := encode(&Record{
 			Parts:     []Part{{Name: crypto.Message, ContentType: strings.Repeat("<", n)}},
 			Signature: crypto.Signature{XML: make([]byte, 3000)},
-		})
+		}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func (s *segment) rest(l *live, f io.ReaderAt, size int64) (rest, error) {
 	}
 	var behind [markSize]byte
 	again := end+markSize <= size && readAt(f, behind[:], end) == nil && mark(behind) == s.mark
-	r.damaged = last != [checkSize]byte{} && !there.blankBefore(end) && (r.end <= end || inZeros || again)
+	r.damaged = last != [checkSize]byte{} && !there.blankBefore(end) && (end == size || inZeros || again)
 	if r.damaged {
 		r.end = max(r.end, end)
 	}
@@ -73,6 +73,38 @@ func (r rest) withZeros(size int64) rest {
 		r.end += sectorSize
 	}
 	return r
+}
+
+// neverDurable reports whether no record from l.End on was ever acknowledged, though a whole one stands at found: for
+// until a sync has ended, sectors become durable in any order. So it is where sectors are missing before found, and
+// none of the records behind was written when the one that is missing was durable. Records up to the very end of the
+// file tell of no crash.
+func (s *segment) neverDurable(l *live, f io.ReaderAt, found, size int64) (bool, error) {
+	hole, err := scanBlank(f, l.End, found)
+	if err != nil || !hole.blankBefore(found) {
+		return false, err
+	}
+	later := &live{summary: l.summary}
+	for later.End = found; later.End < size; {
+		w, end, err := s.readRecord(later, f, later.End, size, true)
+		if errors.Is(err, errNotWhole) {
+			next, err := s.search(later, f, later.End+1, size)
+			if err != nil {
+				return false, err
+			}
+			if next == size {
+				break
+			}
+			later.End = next
+			continue
+		}
+		if err != nil || w.Pending == 0 || w.Pending > l.Next {
+			return false, err
+		}
+		later.End, later.Next = end, w.number+1
+	}
+	there, err := scanBlank(f, later.End, size)
+	return size-there.end >= sectorSize, err
 }
 
 // promised returns the head of a record that stands at an offset, if its lengths are those that its header tells.

@@ -50,7 +50,7 @@ func (d *disk) retain(o Options) error {
 	if last == nil {
 		return nil
 	}
-	w, err := (&header{Time: now.UTC(), Removal: &removal{last.known().Next - 1, last.known().Head, o.Keep}}).encode(0)
+	w, err := (&header{Time: now.UTC(), Pending: d.commits.pendingFrom(), Removal: &removal{last.known().Next - 1, last.known().Head, o.Keep}}).encode(0)
 	if err == nil {
 		err = d.putOwn(context.Background(), w)
 	}

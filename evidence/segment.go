@@ -113,7 +113,7 @@ const (
 )
 
 // scan adds the whole records from l.End on. Octets between records that are no record are noted as damage; what
-// follows the last record is left alone, for it may be torn: l.End is before it. In the last segment after a crash it is
+// follows the last record is left alone, for it may be torn or was never durable: l.End is before it. In the last segment after a crash it is
 // damage where it was not torn.
 func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error {
 	l.Size = size
@@ -137,6 +137,11 @@ func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error 
 			if mode == scanLive { // its writer may have cut off one record and written others meanwhile
 				if _, _, err := s.readRecord(l, f, at, size, true); err == nil {
 					continue
+				}
+			}
+			if mode != scanSealed {
+				if never, err := s.neverDurable(l, f, found, size); err != nil || never {
+					return err
 				}
 			}
 			l.Damaged = append(l.Damaged, DamageError{s.name(), at, found})

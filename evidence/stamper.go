@@ -293,7 +293,7 @@ func (d *disk) stamp(ctx context.Context, o Options, of *stamp, data, result []b
 	if len(token) == 0 || len(token) > maxToken {
 		return fmt.Errorf("a time-stamp of %d octets", len(token))
 	}
-	w, err := newStamp(&header{Time: o.Clock().UTC(), Stamp: of}, token, result, batch)
+	w, err := newStamp(&header{Time: o.Clock().UTC(), Pending: d.commits.pendingFrom(), Stamp: of}, token, result, batch)
 	if err != nil {
 		return err
 	}
