@@ -26,7 +26,7 @@ func generated(n int) *Record {
 	return &Record{
 		Time: noon.Add(time.Duration(n) * time.Second), Role: "send", MessageID: fmt.Sprintf("message-%08d", n), RequestID: fmt.Sprintf("request-%08d", n/2),
 		Client: client, Service: ident.Service{Client: client, Code: "c"},
-		Signature: crypto.Signature{XML: make([]byte, 186-len(strconv.Itoa(n)))},
+		Signature: crypto.Signature{XML: make([]byte, 184-len(strconv.Itoa(n)))},
 	}
 }
 
