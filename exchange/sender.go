@@ -137,7 +137,8 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	if err := x.transfer.take(ctx, s.admissions.asking, hostOf(req.RemoteAddr)); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
-	original, err := wire.Open(kind, req.Body)
+	from := &beginning{Reader: req.Body}
+	original, err := wire.Open(kind, from)
 	if err == nil && original.Envelope.Fault {
 		err = refuseFault(original.Envelope)
 	}
@@ -156,8 +157,8 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	if err := x.prepare(ctx, original); err != nil {
 		return nil, wire.At(wire.AtSender, err)
 	}
-	x.upload.header = http.Header{
-		"Content-Type":                 {x.upload.encoder.ContentType()},
+	x.upload.beginning, x.upload.kind = from, kind
+	head := http.Header{
 		wire.HeaderFairway:             {wire.FairwayDigest.String()},
 		wire.HeaderProxyVersion:        {wire.ProxyVersion},
 		wire.HeaderOriginalContentType: {kind},
@@ -166,7 +167,7 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 		"User-Agent":                   {""},
 	}
 	if req.ContentLength > 0 {
-		x.upload.header.Set(wire.HeaderLength, strconv.FormatInt(req.ContentLength, 10))
+		head.Set(wire.HeaderLength, strconv.FormatInt(req.ContentLength, 10))
 	}
 	x.transfer.enter(connecting)
 	ctx, silence := watchPeer(ctx)
@@ -174,7 +175,7 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	response, server, err := s.Peers.Post(ctx, peer.Request{
 		Provider: header.Service.Client,
 		Server:   header.SecurityServer,
-		Header:   x.upload.header,
+		Header:   head,
 		Body:     x.upload,
 		Towards:  func(server ident.Server) error { return x.goesTowards(ctx, server) },
 		Judged:   x.upload.goesTo,

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,8 @@ type Config struct {
 // Pool is the connections of one security server to its peers. It is safe for concurrent use.
 type Pool struct {
 	config   Config
-	http     *http.Transport
+	kept     *http.Transport // whose connections are used again
+	fresh    *http.Transport // that uses none again: for what met a kept connection which was just being closed
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	tls      *tls.Config
 	statuses *statuses
@@ -67,7 +69,7 @@ func New(c Config) *Pool {
 			return c.Certificate(), nil
 		},
 	}
-	p.http = &http.Transport{
+	p.kept = &http.Transport{
 		DialTLSContext:         p.dialPeer,
 		MaxIdleConnsPerHost:    idlePerPeer,
 		IdleConnTimeout:        idleTimeout,
@@ -77,20 +79,34 @@ func New(c Config) *Pool {
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+	p.fresh = p.kept.Clone()
+	p.fresh.MaxIdleConnsPerHost = -1
 	return p
 }
 
 // Close closes idle connections.
 func (p *Pool) Close() {
-	p.http.CloseIdleConnections()
+	p.kept.CloseIdleConnections()
 	p.statuses.close()
 }
 
-// Body is a request body that writes itself. WriteTo is called once at the most, on a goroutine of the Pool, and only
-// when the peer has been judged; Close is called once, when it will not be used any more.
+// Body is a request body that writes itself. SendTo is called once at the most, on a goroutine of the Pool, and only when
+// the peer has been judged; once more where Again has allowed it. Close is called once, when the body will not be used any
+// more.
 type Body interface {
-	io.WriterTo
+	SendTo(Line) (int64, error)
+	// Again is called when a kept connection has turned out to be closed and the peer has not answered anything, after the
+	// end of SendTo if that was begun. It returns true if the body can be sent once more from its beginning, and if it does
+	// no harm that the peer may have got what was sent.
+	Again() bool
 	io.Closer
+}
+
+// Line is the way to a peer.
+type Line interface {
+	io.Writer
+	// Broken tells whether it is known that nothing arrives any more. A write may not have told yet.
+	Broken() bool
 }
 
 // Request is a message on its way to the security server of a provider.
@@ -102,10 +118,10 @@ type Request struct {
 	// Towards is told, before a connection is made, which security server the request will go to, or probably go to where
 	// several serve the provider. It may wait; its error ends the request.
 	Towards func(ident.Server) error
-	// Judged is told, before Header is sent and Body is begun, which security server has been found good for it, and
-	// whether an answer on this connection has told that it is akin. It may be told again, where the first connection was
-	// of no use after all.
-	Judged func(server ident.Server, akin bool)
+	// Judged is told, before the header is sent and Body is begun, which security server has been found good for it, and
+	// whether an answer on this connection has told that it is akin. It may add to the header, which is a copy. It may be
+	// told again, where the first connection was of no use after all.
+	Judged func(server ident.Server, akin bool, header http.Header)
 	// Akin tells whether the header of an answer is that of a peer of our kind. The connection remembers it.
 	Akin func(http.Header) bool
 }
@@ -114,6 +130,9 @@ type Request struct {
 // which may be while the body is still being written. Before any octet of the body leaves, the peer has been found to
 // serve the provider, with good OCSP responses for its certificates. Errors have X-Road's cause. Close the response's
 // body: that ends the upload, too.
+//
+// A request that meets a kept connection just when the peer closes it is sent once more, over a new one, if its Body can
+// be written Again.
 func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, server ident.Server, err error) {
 	endpoints, err := p.config.Trust.Endpoints(r.Provider, r.Server)
 	if err == nil {
@@ -123,11 +142,12 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 		r.Body.Close()
 		return nil, ident.Server{}, err
 	}
-	g := &gate{Body: r.Body}
+	x := &posting{Request: r, pool: p, gate: &gate{Body: r.Body}} // closed, if nothing comes to be tried
 	defer func() {
 		if err != nil {
-			g.abandon()
+			x.gate.shut()
 		}
+		x.gate.settle()
 	}()
 	e, remembered := p.winners.of(endpoints, p.config.Clock())
 	if len(endpoints) > 0 {
@@ -140,8 +160,8 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 		}
 	}
 	if remembered {
-		response, err = p.post(ctx, r, e, nil, g)
-		if err == nil || g.started.Load() || ctx.Err() != nil {
+		response, err = x.post(ctx, e, nil)
+		if err == nil || x.gate.begun() || ctx.Err() != nil {
 			return response, e.Server, err
 		}
 		p.winners.forget(e.Address) // and try the others
@@ -150,49 +170,84 @@ func (p *Pool) Post(ctx context.Context, r Request) (response *http.Response, se
 	if err != nil {
 		return nil, ident.Server{}, err
 	}
-	response, err = p.post(ctx, r, e, conn, g)
+	response, err = x.post(ctx, e, conn)
 	return response, e.Server, err
 }
 
+// posting is one Post.
+type posting struct {
+	Request
+	pool   *Pool
+	gate   *gate // of the connection that was tried last
+	resent bool
+}
+
 // post sends the request to one security server, over won if the transport has no kept connection.
-func (p *Pool) post(ctx context.Context, r Request, to trust.Endpoint, won *raced, g *gate) (*http.Response, error) {
+func (x *posting) post(ctx context.Context, to trust.Endpoint, won *raced) (*http.Response, error) {
 	defer won.close() // if the transport did not need it
+	response, stale, err := x.over(ctx, x.pool.kept, to, won)
+	if stale && x.again() {
+		response, _, err = x.over(ctx, x.pool.fresh, to, won)
+	}
+	return response, err
+}
+
+// again tells whether the body may be begun once more.
+func (x *posting) again() bool {
+	if x.resent || !x.gate.idle() || !x.Body.Again() {
+		return false
+	}
+	x.resent = true
+	return true
+}
+
+// over sends the request over a connection of the transport. Where it fails, stale tells that a kept connection was of
+// no use: it broke before the peer had answered anything.
+func (x *posting) over(ctx context.Context, transport *http.Transport, to trust.Endpoint, won *raced) (response *http.Response, stale bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	g := &gate{Body: x.Body}
+	x.gate = g
 	var used *secured
+	var kept bool
+	var heard atomic.Bool
+	header := x.Header.Clone()
 	judging := ctx // without the trace: judging may make a connection of its own
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		g.open.Store(false)
-		used = info.Conn.(*secured) // as dialPeer made it
-		if err := p.judge(judging, used, r, to); err != nil {
-			cancel(err)
-			return
-		}
-		r.Judged(to.Server, used.akin.Load())
-		g.open.Store(true)
-	}})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			used, kept = info.Conn.(*secured), info.Reused // as dialPeer made it
+			if err := x.pool.judge(judging, used, x.Request, to); err != nil {
+				cancel(err)
+				return
+			}
+			x.Judged(to.Server, used.akin.Load(), header)
+			g.admit(used)
+		},
+		GotFirstResponseByte: func() { heard.Store(true) },
+	})
 	ctx = context.WithValue(ctx, racedKey{}, won)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+p.address(to)+"/", g)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+x.pool.address(to)+"/", g)
 	if err != nil {
 		cancel(nil)
-		return nil, &Error{"network_error", fmt.Errorf("address of security server %s: %w", to.Server, err)}
+		return nil, false, &Error{"network_error", fmt.Errorf("address of security server %s: %w", to.Server, err)}
 	}
-	req.Header = r.Header
-	req.GetBody = g.again
-	response, err := p.http.RoundTrip(req)
+	req.Header = header
+	response, err = transport.RoundTrip(req)
 	if err != nil {
 		if reason := context.Cause(ctx); reason != nil {
 			err = reason
 		} else if said := alert(used); said != nil {
 			err = said
+		} else {
+			stale = kept && !heard.Load() && !errors.As(err, new(stalledError))
 		}
 		cancel(nil)
-		return nil, p.classify(err, to)
+		return nil, stale, x.pool.classify(err, to)
 	}
-	if r.Akin(response.Header) {
+	if x.Akin(response.Header) {
 		used.akin.Store(true)
 	}
 	response.Body = &responseBody{response.Body, g, cancel}
-	return response, nil
+	return response, false, nil
 }
 
 // Error is a failure to reach or to accept a peer.
@@ -335,11 +390,16 @@ func (p *Pool) judge(ctx context.Context, conn *secured, r Request, to trust.End
 	return verify(responses)
 }
 
-// gate lets a body out only to a peer that has been judged.
+// gate lets a body out over one connection, to a peer that has been judged.
 type gate struct {
 	Body
-	open    atomic.Bool
-	started atomic.Bool
+	mu      sync.Mutex
+	conn    *secured
+	open    bool // the body may be begun
+	started bool
+	writing bool
+	last    bool // the body goes to no other connection
+	closed  bool
 }
 
 var errNotJudged = errors.New("the peer has not been judged")
@@ -350,32 +410,66 @@ func (g *gate) Read([]byte) (int, error) {
 }
 
 func (g *gate) WriteTo(w io.Writer) (int64, error) {
-	if !g.open.Load() {
+	g.mu.Lock()
+	if !g.open {
+		g.mu.Unlock()
 		return 0, errNotJudged
 	}
-	if g.started.Swap(true) {
-		return 0, errors.New("peer: the body was begun before")
+	g.open, g.started, g.writing = false, true, true
+	g.mu.Unlock()
+	defer g.change(func() { g.writing = false })
+	return g.SendTo(line{w, g.conn})
+}
+
+// line is a Line of the transport, which closes the connection as soon as it has read its end.
+type line struct {
+	io.Writer
+	conn *secured
+}
+
+func (l line) Broken() bool {
+	select {
+	case <-l.conn.below.closed:
+		return true
+	default:
+		return false
 	}
-	defer g.Body.Close()
-	return g.Body.WriteTo(w)
 }
 
 // Close does nothing: a body that was not begun may go over another connection, one that was ends with WriteTo.
 func (g *gate) Close() error { return nil }
 
-// abandon closes a body that was never begun, and sees that it never will be.
-func (g *gate) abandon() {
-	if !g.started.Swap(true) {
+// admit lets the body be begun.
+func (g *gate) admit(conn *secured) { g.change(func() { g.open, g.conn = true, conn }) }
+
+// idle sees that a body which was not begun never will be, and tells whether it is not being written.
+func (g *gate) idle() bool {
+	g.shut()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.writing
+}
+
+// shut sees that a body which was not begun never will be.
+func (g *gate) shut() { g.change(func() { g.open = false }) }
+
+// settle says that the body goes to no other connection: it is closed as soon as it is not used here any more.
+func (g *gate) settle() { g.change(func() { g.last = true }) }
+
+func (g *gate) change(what func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	what()
+	if g.last && !g.open && !g.writing && !g.closed {
+		g.closed = true
 		g.Body.Close()
 	}
 }
 
-// again gives the body to another connection, as long as nothing of it has been written.
-func (g *gate) again() (io.ReadCloser, error) {
-	if g.started.Load() {
-		return nil, errors.New("peer: a message that has begun to leave is not sent twice")
-	}
-	return g, nil
+func (g *gate) begun() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.started
 }
 
 // responseBody ends the exchange with its response.
@@ -388,6 +482,6 @@ type responseBody struct {
 func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)
-	b.gate.abandon()
+	b.gate.shut()
 	return err
 }

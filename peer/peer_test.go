@@ -121,13 +121,16 @@ type body struct {
 	text    string
 	written atomic.Int32
 	closed  atomic.Int32
+	again   atomic.Int32
 }
 
-func (b *body) WriteTo(w io.Writer) (int64, error) {
+func (b *body) SendTo(w peer.Line) (int64, error) {
 	b.written.Add(1)
 	n, err := io.WriteString(w, b.text)
 	return int64(n), err
 }
+
+func (b *body) Again() bool { return b.again.Add(1) == 1 }
 
 func (b *body) Close() error { b.closed.Add(1); return nil }
 
@@ -137,7 +140,7 @@ func post(ctx context.Context, pool *peer.Pool, named *ident.Server) (*body, ide
 	response, chosen, err := pool.Post(ctx, peer.Request{
 		Towards:  func(ident.Server) error { return nil },
 		Provider: provider, Server: named, Header: http.Header{}, Body: b,
-		Judged: func(s ident.Server, _ bool) { judged = s },
+		Judged: func(s ident.Server, _ bool, _ http.Header) { judged = s },
 		Akin:   func(http.Header) bool { return false },
 	})
 	if err == nil && judged != chosen {

@@ -16,7 +16,8 @@ import (
 // secured is a TLS connection to a peer.
 type secured struct {
 	*gather.TLS
-	akin atomic.Bool // the peer has told that it is of our kind
+	below *conn
+	akin  atomic.Bool // the peer has told that it is of our kind
 }
 
 // secure shakes hands with a peer. It owns raw, also where it fails.
@@ -28,7 +29,7 @@ func (p *Pool) secure(ctx context.Context, raw net.Conn, address string) (net.Co
 	config := p.tls.Clone()
 	config.ServerName = host
 	below := newConn(raw, writeIdle)
-	c := &secured{TLS: gather.Client(below, config)}
+	c := &secured{TLS: gather.Client(below, config), below: below}
 	slow := errors.New("timeout")
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, slow)
 	defer cancel()

@@ -45,7 +45,7 @@ func TestTowards(t *testing.T) {
 						}
 						return nil
 					},
-					Judged: func(ident.Server, bool) {},
+					Judged: func(ident.Server, bool, http.Header) {},
 					Akin:   func(http.Header) bool { return false },
 				})
 				if err == nil {

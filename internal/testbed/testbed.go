@@ -39,7 +39,8 @@ type Options struct {
 	Peer       http.Handler                    // in place of the receiving security server
 	Middle     func(http.Handler) http.Handler // around the receiving security server
 	Spool      func(spool.Store) spool.Store
-	Sender     func(*exchange.SecurityServer) // last changes before the start
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // to other security servers; may be nil
+	Sender     func(*exchange.SecurityServer)                                       // last changes before the start
 	Receive    func(*exchange.SecurityServer)
 }
 
@@ -51,6 +52,7 @@ type Bed struct {
 	Authority        *dev.Authority
 
 	tb       testing.TB
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	spools   []string
 	mu       sync.Mutex
 	outcomes []exchange.Outcome
@@ -77,7 +79,7 @@ func New(tb testing.TB, o Options) *Bed {
 	if o.Route == nil {
 		o.Route = Echo{}
 	}
-	b := &Bed{tb: tb}
+	b := &Bed{tb: tb, dial: o.Dial}
 	ctx := context.Background()
 	authority, err := dev.Open(ctx, NewStorage(), o.Client.Instance, time.Now)
 	b.check(err)
@@ -238,7 +240,7 @@ func (b *Bed) server(id ident.Server, servers []dev.Server, local exchange.Local
 		Services: &http.Transport{},
 	}
 	s.Peers = peer.New(peer.Config{
-		Trust: store, Certificate: s.Keys.Auth, Transport: &http.Transport{}, OCSPPort: ocspPort, Clock: time.Now,
+		Trust: store, Certificate: s.Keys.Auth, Transport: &http.Transport{DialContext: b.dial}, OCSPPort: ocspPort, Clock: time.Now,
 	})
 	return s
 }
