@@ -20,6 +20,7 @@ type fairwayOptions struct {
 	batch    string // what both are told of signatures
 	evidence string // where both keep evidence; empty: on disk
 	keys     string // which keys the members have: rsaKeys, or P-256
+	crowd    bool   // whether both let as many exchanges go on at once as clients may come
 	slow     string // how long an operation of the members' keys takes; empty: what it takes
 }
 
@@ -84,6 +85,10 @@ func (f *fairwayPair) caddyfile(dir, server, evidence, more, sites string) ([]st
 	if f.options.slow != "" {
 		binary, signer = f.b.slow, "slow "+filepath.Join(f.b.instance, server+f.options.keys)+" "+f.options.slow
 	}
+	var exchanges string
+	if f.options.crowd {
+		exchanges = "exchanges 4096 {\n\t\t\tpeer 4096\n\t\t\twait 1m\n\t\t}"
+	}
 	file, err := written(dir, "Caddyfile", fmt.Sprintf(`{
 	admin 127.0.0.1:%d
 	persist_config off
@@ -99,6 +104,7 @@ func (f *fairwayPair) caddyfile(dir, server, evidence, more, sites string) ([]st
 		%[9]s
 		trust static %[5]s/shared-params.xml
 		evidence %[10]s
+		%[11]s
 %[7]s	}
 	servers :%[3]d {
 		protocols h1
@@ -123,7 +129,7 @@ func (f *fairwayPair) caddyfile(dir, server, evidence, more, sites string) ([]st
 		}
 	}
 }
-%[8]s`, f.port(2000), dir, f.port(5500), f.port(6500), f.b.instance, signer, more, sites, f.options.batch, evidence))
+%[8]s`, f.port(2000), dir, f.port(5500), f.port(6500), f.b.instance, signer, more, sites, f.options.batch, evidence, exchanges))
 	return []string{binary, "run", "--config", file, "--adapter", "caddyfile"}, err
 }
 

@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// plot is a drawing of lines over a logarithmic x axis.
+// plot is a drawing of lines over an x axis that is logarithmic, or linear and begins at 0.
 type plot struct {
 	title, x, y string
+	linear      bool
 	floor       float64 // where the y axis begins
 	series      []series
 }
@@ -61,8 +62,11 @@ func (p plot) svg() string {
 	lowX, highX, highY, ticks := p.extent()
 	top := niceTop(p.floor, highY)
 	toX := func(x float64) float64 {
-		if lowX == highX {
+		if lowX == highX && !p.linear {
 			return plotLeft + plotInnerWidth/2
+		}
+		if p.linear {
+			return plotLeft + plotInnerWidth*x/highX
 		}
 		return plotLeft + plotInnerWidth*(math.Log(x)-math.Log(lowX))/(math.Log(highX)-math.Log(lowX))
 	}
@@ -137,11 +141,17 @@ func (p *plot) add(name string, pt point) {
 	p.series[i].points = append(p.series[i].points, pt)
 }
 
-// Files of the plots.
-const (
-	ratioPlot  = "benchmarks-ratio.svg"
-	memoryPlot = "benchmarks-memory.svg"
-)
+// drawings are the plots and their files, in the order of the page.
+var drawings = []struct {
+	file string
+	of   func(*figures) plot
+}{
+	{"benchmarks-ratio.svg", ratioByLine},
+	{"benchmarks-memory.svg", memoryBySize},
+	{"benchmarks-small.svg", ratioByContent},
+	{"benchmarks-objects.svg", timeByObjects},
+	{"benchmarks-clients.svg", rateByClients},
+}
 
 // ratioByLine draws how much longer than directly an upload takes, by the speed of the line. Where the full size was run
 // once beside a smaller one, the smaller one counts, which was run often.
@@ -187,5 +197,52 @@ func memoryBySize(f *figures) plot {
 			}
 		}
 	}
+	return p
+}
+
+// tallies calls for each of the tallies of a row.
+func (f *figures) tallies(row string, visit func(t *table, y *tally)) {
+	m := f.Rows[row]
+	if m == nil {
+		return
+	}
+	for _, t := range m.Tables {
+		for _, y := range t.Tallies {
+			visit(t, y)
+		}
+	}
+}
+
+// ratioByContent draws how many exchanges there are for each over a new connection without TLS, of few clients. What was
+// not measured with all sizes, and what has nobody between consumer and service, is not drawn.
+func ratioByContent(f *figures) plot {
+	p := plot{title: "Small messages, in relation to HTTP without keep-alive, 8 clients", x: "content", y: "exchanges / HTTP without keep-alive"}
+	f.tallies("seacat", func(t *table, y *tally) {
+		for _, e := range []entrant{directTLSFresh, caddyPair, nginxPair, fairwayP256} {
+			if y.Name == e.name && y.Clients == few {
+				p.add(y.Name, point{float64(y.Content), y.PerSecond / t.Tallies[0].PerSecond, octets(y.Content)})
+			}
+		}
+	})
+	return p
+}
+
+// timeByObjects draws the round trip of objects by their size.
+func timeByObjects(f *figures) plot {
+	p := plot{title: "Round trip of objects in one message", x: "objects", y: "ms", linear: true}
+	f.tallies("axis", func(_ *table, y *tally) {
+		p.add(y.Name, point{float64(y.Content), y.Median * 1000, octets(y.Content)})
+	})
+	return p
+}
+
+// rateByClients draws the throughput of crowds.
+func rateByClients(f *figures) plot {
+	p := plot{title: "Messages of 128 octets by clients", x: "clients", y: "exchanges a second"}
+	f.tallies("clients", func(t *table, y *tally) {
+		if y.Name != direct.name { // which is beyond all others
+			p.add(y.Name, point{float64(y.Clients), y.PerSecond, fmt.Sprint(y.Clients)})
+		}
+	})
 	return p
 }

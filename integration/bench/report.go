@@ -109,17 +109,15 @@ func report(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, drawn := range []struct {
-		file string
-		plot plot
-	}{{ratioPlot, ratioByLine(f)}, {memoryPlot, memoryBySize(f)}} {
-		if len(drawn.plot.series) == 0 {
+	for _, d := range drawings {
+		drawn := d.of(f)
+		if len(drawn.series) == 0 {
 			continue // its rows have not been measured
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(*page), drawn.file), []byte(drawn.plot.svg()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(*page), d.file), []byte(drawn.svg()), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(&text, "\n![%s](%s)\n", drawn.plot.title, drawn.file)
+		fmt.Fprintf(&text, "\n![%s](%s)\n", drawn.title, d.file)
 	}
 	before, rest, begins := strings.Cut(string(old), figuresBegin)
 	_, after, ends := strings.Cut(rest, figuresEnd)

@@ -43,7 +43,11 @@ func seacat(ctx context.Context, b *bench) ([]*table, error) {
 		}
 		tables = append(tables, t)
 	}
-	for _, size := range []int{128, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10} {
+	sizes := []int{128, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10}
+	if b.quick {
+		sizes = []int{128, 2 << 10, 16 << 10}
+	}
+	for _, size := range sizes {
 		for _, clients := range []int{few, lots} {
 			telling := size == 128 || size == 2<<10 // of the sizes, for what is not measured with all of them
 			if clients == lots && !telling {

@@ -114,15 +114,15 @@ func (b *bench) profiled(ctx context.Context, title string, t turn) error {
 	if b.profile == "" || c.admin == 0 {
 		return nil
 	}
-	seconds := b.brief(10 * time.Second)
-	t.crowd.Number, t.crowd.Warm, t.crowd.Count = 0, 0, 2*seconds
+	const seconds = 4
+	t.crowd.Number, t.crowd.Warm, t.crowd.Count = 0, 0, (seconds+2)*time.Second
 	name := fileName(fmt.Sprintf("%s %s %d", title, c.name, t.crowd.Message.Content))
 	failed := make(chan error)
 	go func() {
 		_, _, err := b.press(ctx, t)
 		failed <- err
 	}()
-	sleep(ctx, seconds/4)
+	sleep(ctx, time.Second) // until all have begun
 	err := together(2*len(profiles), func(i int) error {
 		p, side, ns := profiles[i/2], "sender", b.lab.near
 		if i%2 == 1 {
@@ -132,7 +132,7 @@ func (b *bench) profiled(ctx context.Context, title string, t turn) error {
 		if err != nil {
 			return err
 		}
-		url := fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s?seconds=%g", c.admin, p.path, max(1, seconds.Seconds()*p.share))
+		url := fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s?seconds=%g", c.admin, p.path, seconds*p.share)
 		_, _, err = perform[struct{}](ctx, b.lab, ns, "fetch", fetchJob{url, file})
 		return err
 	})
@@ -149,7 +149,7 @@ var profiles = []struct {
 }{
 	{"cpu.pprof", "profile", 1},
 	{"allocs.pprof", "allocs", 1},
-	{"trace", "trace", 0.01},
+	{"trace", "trace", 0.05},
 }
 
 // fileName makes a name of a title.

@@ -80,6 +80,10 @@ func TestPlots(t *testing.T) {
 	}{
 		"ratio":         {ratioByLine(twoLines()), 2, fairwayStrict.name},
 		"memory":        {memoryBySize(twoLines()), 6, fairwayStrict.name + ", receiver"},
+		"content":       {ratioByContent(crowded()), 4, fairwayP256.name},
+		"objects":       {timeByObjects(crowded()), 6, direct.name},
+		"clients":       {rateByClients(crowded()), 4, caddyPair.name},
+		"nobody came":   {rateByClients(&figures{}), 0, "exchanges a second"},
 		"nothing":       {ratioByLine(&figures{}), 0, "time / direct"},
 		"markup inside": {plot{series: []series{{name: "a<b&c", points: []point{{1, 1, "x"}}}}}, 1, "a&lt;b&amp;c"},
 	} {
@@ -99,6 +103,28 @@ func TestPlots(t *testing.T) {
 				t.Errorf("got\n%s", svg)
 			}
 		})
+	}
+}
+
+// crowded is what rows of small messages find with two sizes.
+func crowded() *figures {
+	at := func(content int) *table {
+		t := &table{Title: "a title"}
+		for i, e := range []entrant{direct, caddyPair, fairwayP256} {
+			t.Tallies = append(t.Tallies, &tally{Name: e.name, Content: content, Clients: few, PerSecond: float64(1000 - i), Median: 0.001})
+		}
+		return t
+	}
+	m := &measured{Tables: []*table{at(128), at(2 << 10)}}
+	clients := &measured{Tables: []*table{at(128), {Tallies: []*tally{{Name: caddyPair.name, Clients: lots}, {Name: fairwayP256.name, Clients: lots}}}}}
+	return &figures{Rows: map[string]*measured{"seacat": m, "axis": m, "clients": clients}}
+}
+
+// TestLinear: what grows with x is a straight line from the corner where the axis is linear.
+func TestLinear(t *testing.T) {
+	p := plot{linear: true, series: []series{{points: []point{{5, 1, "5"}, {10, 2, "10"}}}}}
+	if svg := p.svg(); !strings.Contains(svg, fmt.Sprintf(`<circle cx="%.1f"`, plotLeft+plotInnerWidth/2.0)) || !strings.Contains(svg, fmt.Sprintf(`<circle cx="%.1f"`, float64(plotLeft+plotInnerWidth))) {
+		t.Errorf("got\n%s", svg)
 	}
 }
 
@@ -144,7 +170,7 @@ func TestReport(t *testing.T) {
 		texts = append(texts, string(text))
 	}
 	if !strings.HasPrefix(texts[0], "before\n"+figuresBegin) || !strings.HasSuffix(texts[0], figuresEnd+"after\n") ||
-		strings.Contains(texts[0], "old") || !strings.Contains(texts[0], "Fairway strict") || !strings.Contains(texts[0], ratioPlot) {
+		strings.Contains(texts[0], "old") || !strings.Contains(texts[0], "Fairway strict") || !strings.Contains(texts[0], drawings[0].file) {
 		t.Errorf("got\n%s", texts[0])
 	}
 	if len(texts[0]) != len(texts[1]) {
