@@ -26,7 +26,7 @@ import (
 const (
 	connectTimeout  = 30 * time.Second // TCP, and TLS again
 	idleTimeout     = 25 * time.Second // below the 30 s after which X-Road peers close
-	idlePerPeer     = 64               // kept connections
+	idlePerPeer     = 512              // kept connections, of some 50 KiB each at our side, for as long as idleTimeout
 	transportBuffer = 16 << 10         // a chunk of a large message passes it by
 	sessions        = 256              // TLS sessions that may be resumed
 )

@@ -43,6 +43,8 @@ type place struct {
 	requests atomic.Int32 // that reached a server
 	octets   atomic.Int64 // of bodies that reached a server
 	fetches  atomic.Int32 // of OCSP responses
+
+	connections atomic.Int32 // to a server of own
 }
 
 // newPlace starts servers of the provider; addresses of others may be given. A server "stranger" is not registered.
