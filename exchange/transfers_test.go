@@ -198,7 +198,7 @@ func TestTransferAtEachPhase(t *testing.T) {
 			}
 			b := begin(t, bed, tt.body, tt.sent)
 			x := transferOf(t, here, tt.phase, "")
-			for deadline := time.Now().Add(10 * time.Second); x.Octets < int64(tt.octets[0]) && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(10 * time.Second); (x.Octets < int64(tt.octets[0]) || tt.total >= 0 && x.Total != int64(tt.total)) && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 				x = transferOf(t, here, tt.phase, "") // it is on its way
 			}
 			if x.Octets < int64(tt.octets[0]) || x.Octets > int64(tt.octets[1])+8<<10 || tt.total != -2 && x.Total != int64(tt.total) {
