@@ -109,28 +109,40 @@ func together(n int, f func(i int) error) error {
 	return <-failed
 }
 
-// steady lets all clients go on for a time, or for a number of messages, and counts what is answered meanwhile.
+// steady lets all clients go on for a number of messages; or for a time, and until there are as many answers as clients,
+// and counts what is answered meanwhile.
 func (j crowdJob) steady(clients []*client) (o crowdOutcome, err error) {
 	var (
-		begun atomic.Int64 // messages of those that are counted by number
-		all   atomic.Int64
-		begin = time.Now().Add(j.Warm)
-		end   = begin.Add(j.Count)
-		took  = make([][]float64, len(clients))
-		last  = make([]time.Time, len(clients))
+		sent, answered atomic.Int64 // that count
+		all            atomic.Int64
+		stopped        atomic.Bool
+		begin          = time.Now().Add(j.Warm)
+		took           = make([][]float64, len(clients))
+		last           = make([]time.Time, len(clients)) // of those that count
 	)
 	err = together(len(clients), func(i int) error {
 		for {
 			start := time.Now()
-			byNumber := j.Number > 0 && start.After(begin)
-			if byNumber && begun.Add(1) > int64(j.Number) || j.Number == 0 && start.After(end) {
+			counts := start.After(begin)
+			if j.Number > 0 {
+				if counts && sent.Add(1) > int64(j.Number) {
+					return nil
+				}
+			} else if start.After(begin.Add(j.Count)) && answered.Load() >= int64(len(clients)) || stopped.Load() {
+				stopped.Store(true)
 				return nil
 			}
 			if err := clients[i].exchange(); err != nil {
+				stopped.Store(true)
 				return err
 			}
 			all.Add(1)
-			if now := time.Now(); byNumber || j.Number == 0 && now.After(begin) && now.Before(end) {
+			now := time.Now()
+			if j.Number == 0 { // what was under way already at the beginning counts, and what is still at the end does not
+				counts = now.After(begin) && !stopped.Load()
+			}
+			if counts {
+				answered.Add(1)
 				took[i], last[i] = append(took[i], now.Sub(start).Seconds()), now
 			}
 		}
@@ -138,13 +150,7 @@ func (j crowdJob) steady(clients []*client) (o crowdOutcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	if j.Number > 0 {
-		end = slices.MaxFunc(last, time.Time.Compare)
-	}
-	seconds := slices.Concat(took...)
-	if len(seconds) == 0 {
-		return o, errors.New("nothing was answered in time")
-	}
+	seconds, end := slices.Concat(took...), slices.MaxFunc(last, time.Time.Compare)
 	o.All, o.PerSecond = int(all.Load())+2*len(clients), float64(len(seconds))/end.Sub(begin).Seconds()
 	o.Median, o.P99 = median(seconds), percentile(seconds, 99)
 	return o, nil
