@@ -132,7 +132,7 @@ func TestSilentPeer(t *testing.T) {
 // TestPeerStillThere_FR59 has a service that takes longer than the peer may be silent: the peer says that it is still there.
 func TestPeerStillThere_FR59(t *testing.T) {
 	exchange.SetStillHere(t, 10*time.Millisecond)
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	var n atomic.Int64
 	bed := testbed.New(t, testbed.Options{
 		Route: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

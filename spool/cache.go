@@ -2,11 +2,21 @@
 
 package spool
 
+import "time"
+
 // These bound how much of a file is on its way to the disk at a time. Less than the least is not to be dropped from the page
 // cache, where the system has put it into large pages, and is hardly worth a system call.
 const (
 	minWindow = 1 << 20
 	maxWindow = 8 << 20
+)
+
+// patience is how long what is left to the system is left alone. After half a minute Linux begins to write it, all that there is,
+// and then whoever else needs the disk, as evidence does, waits until that is done. So before that it is written steadily;
+// unless a step takes the disk longer than tooSlow, for nobody should wait for what need not be written at all.
+const (
+	patience = 20 * time.Second
+	tooSlow  = time.Second / 4
 )
 
 // cache is how much of a store's files may be in the page cache.
@@ -37,6 +47,10 @@ type cached struct {
 	kept    int64
 	started int64 // up to here the file is on its way to the disk, or left
 	gone    int64 // up to here it has arrived, or is left
+
+	begun         time.Time
+	slow          bool  // the disk does not keep up
+	sent, arrived int64 // up to here what is left to the system is on its way all the same, and has arrived
 }
 
 // wrote is told that the file has grown to size.
@@ -44,7 +58,7 @@ func (c *cached) wrote(f diskFile, size int64) error {
 	n := size - c.seen
 	if c.left == c.seen && c.cache.left.take(n, c.limit/2) {
 		c.seen, c.left, c.kept, c.started, c.gone = size, size, size, size, size
-		return nil
+		return c.steadily(f)
 	}
 	if c.kept == c.seen && c.cache.kept.take(n, c.limit-c.limit/2) {
 		c.kept = size
@@ -69,6 +83,26 @@ func (c *cached) wrote(f diskFile, size int64) error {
 		f.drop(from, behind-from)
 	}
 	c.gone = behind
+	return nil
+}
+
+// steadily writes a step of what has been left to the system for long.
+func (c *cached) steadily(f diskFile) error {
+	window := c.window()
+	step := min(c.left-c.sent, 2*window)
+	now := time.Now()
+	if c.slow || step < window || now.Sub(c.begun) < patience {
+		return nil
+	}
+	if err := f.settle(c.arrived, c.sent-c.arrived); err != nil {
+		return err
+	}
+	c.arrived = c.sent
+	if err := f.flush(c.sent, step); err != nil {
+		return err
+	}
+	c.sent += step
+	c.slow = time.Since(now) > tooSlow
 	return nil
 }
 

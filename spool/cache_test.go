@@ -6,6 +6,7 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // span is the octets from one offset to another.
@@ -56,7 +57,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 	}
-	first, f := cached{cache: &all}, new(tracedFile)
+	first, f := cached{cache: &all, begun: time.Now()}, new(tracedFile)
 	write(&first, f, 32<<20)
 	if f.flushed != (span{}) {
 		t.Errorf("flushed %v of what is left to the system", f.flushed)
@@ -71,7 +72,7 @@ func TestCache(t *testing.T) {
 	}
 
 	// While one has it all, another has none; what is forgotten is there for the next.
-	second, g := cached{cache: &all}, new(tracedFile)
+	second, g := cached{cache: &all, begun: time.Now()}, new(tracedFile)
 	write(&second, g, 32<<20)
 	if g.flushed != (span{0, 32 << 20}) || g.dropped != (span{0, 16 << 20}) {
 		t.Errorf("without any cache: flushed %v, dropped %v", g.flushed, g.dropped)
@@ -81,7 +82,7 @@ func TestCache(t *testing.T) {
 	if all.left.Load() != 0 || all.kept.Load() != 0 {
 		t.Errorf("after all is forgotten: %d and %d octets", all.left.Load(), all.kept.Load())
 	}
-	third, h := cached{cache: &all}, new(tracedFile)
+	third, h := cached{cache: &all, begun: time.Now()}, new(tracedFile)
 	write(&third, h, 32<<20)
 	if h.flushed != (span{}) {
 		t.Errorf("flushed %v, want nothing", h.flushed)
@@ -110,7 +111,7 @@ func TestWindow(t *testing.T) {
 			if got := c.window(); got != tt.want {
 				t.Errorf("%d octets, want %d", got, tt.want)
 			}
-			f, w := cached{cache: &c}, new(tracedFile)
+			f, w := cached{cache: &c, begun: time.Now()}, new(tracedFile)
 			for at := int64(0); at < tt.limit+4*tt.want; at += pieceSize {
 				if err := f.wrote(w, at+pieceSize); err != nil {
 					t.Fatal(err)
@@ -120,5 +121,39 @@ func TestWindow(t *testing.T) {
 				t.Errorf("of %d octets %v are on their way, %v have arrived", f.seen, w.flushed, w.settled)
 			}
 		})
+	}
+}
+
+// TestSteadily: what has long been left to the system is written, no more than two steps at a time, as long as the disk keeps up.
+func TestSteadily(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		age  time.Duration
+		slow bool
+		want span
+	}{
+		{"a young file", 0, false, span{}},
+		{"an old one", patience, false, span{0, 32 << 20}},
+		{"an old one, on a slow disk", patience, true, span{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := cached{cache: &cache{limit: 1 << 30}, begun: time.Now().Add(-tt.age), slow: tt.slow}
+			f := new(tracedFile)
+			for at := int64(0); at < 32<<20; at += pieceSize {
+				if err := c.wrote(f, at+pieceSize); err != nil {
+					t.Fatal(err)
+				}
+				if waiting := f.flushed.to - f.settled.to; waiting > 4*maxWindow {
+					t.Fatalf("%d octets are on their way to the disk", waiting)
+				}
+			}
+			if f.flushed != tt.want || f.dropped != (span{}) {
+				t.Errorf("flushed %v, want %v; dropped %v", f.flushed, tt.want, f.dropped)
+			}
+		})
+	}
+	c, f := cached{cache: &cache{limit: 1 << 30}}, &tracedFile{broken: syscall.EIO}
+	if err := c.wrote(f, 8<<20); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a broken disk: %v", err)
 	}
 }

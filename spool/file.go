@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 )
 
 const (
@@ -40,7 +41,7 @@ type file struct {
 // create makes a file that begins with head and has room for n more octets.
 func (s *store) create(head []byte, n int64) (*file, error) {
 	f := &file{store: s, name: rand.Text()}
-	f.cached.cache = &s.cache
+	f.cached.cache, f.cached.begun = &s.cache, time.Now()
 	var err error
 	if f.disk, err = s.disk.create(f.name); err != nil {
 		return nil, fmt.Errorf("spool: creating a file: %w", full(err))
