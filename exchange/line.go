@@ -175,7 +175,7 @@ func (t *tracked) Read(p []byte) (int, error) {
 	if err := t.transfer.cancelled(); err != nil {
 		return 0, err
 	}
-	n, err := t.ReadCloser.Read(p)
+	n, err := t.take(p)
 	t.lane.passes(t.octets.Add(int64(n)))
 	if err == io.EOF {
 		t.eof.Store(true)
