@@ -36,7 +36,7 @@ func (v *Receiver) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		fault := wire.Fault(err, x.outcome.RequestID)
 		x.outcome.Fault, x.outcome.Err = fault.Code, err
 		if x.encoder == nil {
-			if retryAfter(w.Header(), err) {
+			if retryAfter(x.line.header(), err) { // no interim answer is made of it any more
 				x.line.spare(x.length)
 			}
 			x.refuse(fault.Bytes())

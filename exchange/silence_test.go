@@ -278,3 +278,39 @@ func TestKeepAliveOfOldClients(t *testing.T) {
 		t.Errorf("the answer is %.200s, %v", answer, err)
 	}
 }
+
+// TestInterimAnswersEnd: who is refused because there are too many gets no interim answer while his refusal is being written.
+// It is the race detector that sees it.
+func TestInterimAnswersEnd(t *testing.T) {
+	exchange.SetStillHere(t, time.Millisecond)
+	never := make(chan struct{})
+	bed := testbed.New(t, testbed.Options{
+		Receive: admit(exchange.Admission{All: 1, Peer: 1, Wait: 50 * time.Millisecond}),
+		Route:   http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-never }),
+	})
+	go func() {
+		response, err := http.Post(bed.URL, "text/xml", bytes.NewReader(testbed.Envelope(header(), "echo", "")))
+		if err == nil {
+			response.Body.Close()
+		}
+	}()
+	defer close(never)
+	loaded(t, "no exchange has the place", func() bool { _, _, receiving := bed.Receiver.Load(); return receiving.Exchanges == 1 })
+	request, err := http.NewRequest(http.MethodPost, bed.PeerURL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "multipart/mixed; boundary=b")
+	request.Header.Set(wire.HeaderFairway, wire.FairwayDigest.String())
+	request.Header.Set(wire.HeaderHashAlgorithm, wire.FairwayDigest.String())
+	var n atomic.Int64
+	response, err := (&http.Client{Transport: bed.PeerTransport()}).Do(interims(request, &n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.Header.Get("Retry-After") == "" || n.Load() == 0 {
+		t.Errorf("%d interim answers, Retry-After %q, %v: %s", n.Load(), response.Header.Get("Retry-After"), err, answer)
+	}
+}
