@@ -344,26 +344,35 @@ func (s *slots) lateFault(part *multipart.Part) error {
 }
 
 // rooms are where parts are gathered whose length is not known before.
-var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+var rooms = sync.Pool{New: func() any { return new([maxRoom]byte) }}
 
-// maxRoom is the largest of them that is kept.
-const maxRoom = 64 << 10
+// maxRoom is how long a part of a usual message is at most that is read as a whole.
+const maxRoom = 32 << 10
 
 // whole returns a part of up to limit octets.
 func whole(r io.Reader, limit int) ([]byte, error) {
-	room := rooms.Get().(*bytes.Buffer)
-	defer func() {
-		if room.Reset(); room.Cap() <= maxRoom {
-			rooms.Put(room)
-		}
-	}()
-	if _, err := room.ReadFrom(io.LimitReader(r, int64(limit)+1)); err != nil {
+	r = io.LimitReader(r, int64(limit)+1)
+	room := rooms.Get().(*[maxRoom]byte)
+	defer rooms.Put(room)
+	n, err := 0, error(nil)
+	for n < maxRoom && err == nil {
+		var k int
+		k, err = r.Read(room[n:])
+		n += k
+	}
+	b := bytes.Clone(room[:n])
+	if err == nil {
+		var rest []byte
+		rest, err = io.ReadAll(r)
+		b = append(b, rest...)
+	}
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	if room.Len() > limit {
+	if len(b) > limit {
 		return nil, Errorf("invalid_message", "a part is longer than the %d octets that it may have", limit)
 	}
-	return bytes.Clone(room.Bytes()), nil
+	return b, nil
 }
 
 // parcel writes a message into the spool as the body that an information system will get: envelope and attachments
