@@ -28,21 +28,42 @@ func archive(ctx context.Context, b *bench) ([]*table, error) {
 	if b.quick {
 		records /= 1000
 	}
-	writers := []int{1, 16, 128}
+	var tables []*table
+	for _, size := range []int{512, 8 << 10} {
+		t, err := b.appends(ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	o, cpu, err := b.archived(ctx, archiveJob{Way: queries, Writers: 2048, Octets: 512, Records: records, Count: b.brief(5 * time.Second)})
+	if err != nil {
+		return nil, err
+	}
+	q := &table{Title: fmt.Sprintf("Query by id in %d records of %d octets", records, o.Size),
+		Header: []string{"median ms", "p99 ms", "not there: median ms", "core-s, making all", "RssAnon (RSS)"},
+		Lines: [][]string{{fmt.Sprintf("%.3f", o.Query*1000), fmt.Sprintf("%.3f", o.QueryP99*1000), fmt.Sprintf("%.3f", o.Absent*1000), fmt.Sprintf("%.0f", cpu),
+			memoryCell(map[string]memory{"": o.Memory}, "")}}}
+	q.atMost("ms of a query by id, median", o.Query*1000, 5)
+	return append(tables, q), nil
+}
+
+// appends measures how many records of a size are made durable, by some who write at once.
+func (b *bench) appends(ctx context.Context, size int) (*table, error) {
 	ways := []string{bareLoop, store}
-	t := &table{Title: "Records of 512 octets made durable, a second", Header: []string{"", "writers", "a second", "min", "max", "store / bare loop", "core-s per 1,000", "RssAnon (RSS)"}}
-	for _, n := range writers {
+	t := &table{Title: fmt.Sprintf("Records of %s made durable, a second", octets(size)), Header: []string{"", "writers", "a second", "min", "max", "store / bare loop", "core-s per 1,000", "RssAnon (RSS)"}}
+	for _, n := range []int{1, 16, 128} {
 		rates, cpus := make([][]float64, len(ways)), make([][]float64, len(ways))
 		peaks := make([]memory, len(ways))
 		for run := range b.repetitions(often) {
 			for i, way := range ways {
-				o, cpu, err := b.archived(ctx, archiveJob{Way: way, Writers: n, Count: b.brief(3 * time.Second)})
+				o, cpu, err := b.archived(ctx, archiveJob{Way: way, Writers: n, Octets: size, Count: b.brief(3 * time.Second)})
 				if err != nil {
 					return nil, err
 				}
 				rates[i], cpus[i] = append(rates[i], o.PerSecond), append(cpus[i], cpu*1000/float64(o.Records))
 				peaks[i] = peaks[i].most(o.Memory)
-				fmt.Fprintf(os.Stderr, "run %d, %s, %d writers: %.0f/s\n", run+1, way, n, o.PerSecond)
+				fmt.Fprintf(os.Stderr, "%s, run %d, %s, %d writers: %.0f/s\n", t.Title, run+1, way, n, o.PerSecond)
 			}
 		}
 		bare := median(rates[0])
@@ -53,16 +74,7 @@ func archive(ctx context.Context, b *bench) ([]*table, error) {
 		}
 		t.atLeast(fmt.Sprintf("store / bare loop of group commits, %d writers", n), median(rates[1])/bare, 0.5)
 	}
-	o, cpu, err := b.archived(ctx, archiveJob{Way: queries, Writers: 2048, Records: records, Count: b.brief(5 * time.Second)})
-	if err != nil {
-		return nil, err
-	}
-	q := &table{Title: fmt.Sprintf("Query by id in %d records of %d octets", records, o.Size),
-		Header: []string{"median ms", "p99 ms", "not there: median ms", "core-s, making all", "RssAnon (RSS)"},
-		Lines: [][]string{{fmt.Sprintf("%.3f", o.Query*1000), fmt.Sprintf("%.3f", o.QueryP99*1000), fmt.Sprintf("%.3f", o.Absent*1000), fmt.Sprintf("%.0f", cpu),
-			memoryCell(map[string]memory{"": o.Memory}, "")}}}
-	q.atMost("ms of a query by id, median", o.Query*1000, 5)
-	return []*table{t, q}, nil
+	return t, nil
 }
 
 // The ways in which records are kept, and what else is measured.
@@ -77,6 +89,7 @@ type archiveJob struct {
 	Way     string        `json:"way"`
 	Dir     string        `json:"dir"`
 	Writers int           `json:"writers"`
+	Octets  int           `json:"octets"` // of a record
 	Count   time.Duration `json:"count"`
 	Records int           `json:"records,omitempty"` // that are queried
 }
@@ -128,7 +141,7 @@ func (j archiveJob) do(ctx context.Context) (archiveOutcome, error) {
 	}
 	defer s.Close()
 	o, err := j.write(func(n int) error {
-		durable, err := s.Put(ctx, record(n))
+		durable, err := s.Put(ctx, record(n, j.Octets))
 		if err != nil {
 			return err
 		}
@@ -205,7 +218,7 @@ func (j archiveJob) bare() (archiveOutcome, error) {
 		mu      sync.Mutex
 		waiting []chan error
 		wake    = make(chan struct{}, 1)
-		block   = make([]byte, 512*j.Writers)
+		block   = make([]byte, j.Octets*j.Writers)
 		done    sync.WaitGroup
 	)
 	done.Go(func() {
@@ -214,7 +227,7 @@ func (j archiveJob) bare() (archiveOutcome, error) {
 			group := waiting
 			waiting = nil
 			mu.Unlock()
-			_, err := file.Write(block[:512*len(group)])
+			_, err := file.Write(block[:j.Octets*len(group)])
 			if err == nil {
 				err = syscall.Fdatasync(int(file.Fd()))
 			}
@@ -241,13 +254,13 @@ func (j archiveJob) bare() (archiveOutcome, error) {
 
 func messageID(n int) string { return fmt.Sprintf("message-%08d", n) }
 
-// record is of 512 octets on the disk.
-func record(n int) *evidence.Record {
+// record is of so many octets on the disk, a few less or more where they are many.
+func record(n, octets int) *evidence.Record {
 	client := ident.Client{Instance: "DEV", Class: "GOV", Member: strconv.Itoa(n % 100)}
 	return &evidence.Record{
 		Time: time.Unix(1_900_000_000+int64(n), 0).UTC(), Role: "send", MessageID: messageID(n), RequestID: fmt.Sprintf("request-%08d", n/2),
 		Client: client, Service: ident.Service{Client: client, Code: "c"},
-		Signature: crypto.Signature{XML: make([]byte, 196)},
+		Signature: crypto.Signature{XML: make([]byte, octets-316)},
 	}
 }
 
