@@ -5,6 +5,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -16,12 +17,12 @@ func init() {
 	caddy.RegisterModule(MemorySpool{})
 }
 
-// defaultMemorySpool is how much a spool in memory holds.
+// defaultMemorySpool is how much a spool in memory holds, where a quarter of the memory is not less.
 const defaultMemorySpool = 256 << 20
 
 // MemorySpool keeps attachments that are not verified yet in memory: for small messages, and for tests.
 type MemorySpool struct {
-	// Octets that all attachments together may take. Default: 256 MiB.
+	// Octets that all attachments together may take. Default: 256 MiB or a quarter of the memory, whichever is less.
 	Limit int64 `json:"limit,omitempty"`
 }
 
@@ -43,8 +44,8 @@ func (m *MemorySpool) Validate() error {
 
 // OpenSpool implements Spool.
 func (m *MemorySpool) OpenSpool(context.Context, Host) (spool.Store, error) {
-	if m.Limit == 0 {
-		return spool.NewMemory(defaultMemorySpool), nil
+	if m.Limit == 0 { // Caddy sets Go's limit to the memory that there is, in a container too
+		return spool.NewMemory(min(defaultMemorySpool, debug.SetMemoryLimit(-1)/4)), nil
 	}
 	return spool.NewMemory(m.Limit), nil
 }

@@ -32,10 +32,13 @@ const (
 	// DefaultWait is how long one more waits for a place.
 	DefaultWait = 2 * time.Second
 
-	// exchangeMemory is what one exchange in each direction takes together, where both are large ones.
-	exchangeMemory = 512 << 10
+	// exchangeMemory is how much memory there is to be for one exchange in each direction. A large one takes some 600 KiB in
+	// either: 256 KiB are read ahead, and there are the buffers of two connections, the stacks of half a dozen goroutines and what
+	// the collector has not found yet; and some 850 KiB while what it sends is not taken. So all places can be taken by large ones
+	// that stand still, and a quarter is left for those who wait for a place or have not told whom they call, and for the system.
+	exchangeMemory = 2560 << 10
 	// leastExchanges are possible with any memory.
-	leastExchanges = 64
+	leastExchanges = 16
 )
 
 // WithDefaults returns a with what it leaves open.

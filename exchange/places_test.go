@@ -239,8 +239,8 @@ func TestAdmissionDefaults(t *testing.T) {
 	}{
 		"nothing":             {8 << 30, Admission{}, Admission{2048, 512, 2 * time.Second}},
 		"nothing, no limit":   {math.MaxInt64, Admission{}, Admission{2048, 512, 2 * time.Second}},
-		"in 256 MiB":          {230 << 20, Admission{}, Admission{460, 115, 2 * time.Second}},
-		"in nearly no memory": {16 << 20, Admission{}, Admission{64, 16, 2 * time.Second}},
+		"in 256 MiB":          {230 << 20, Admission{}, Admission{92, 23, 2 * time.Second}},
+		"in nearly no memory": {16 << 20, Admission{}, Admission{16, 4, 2 * time.Second}},
 		"few":                 {8 << 30, Admission{All: 3}, Admission{3, 1, 2 * time.Second}},
 		"all of it":           {230 << 20, Admission{4000, 4000, time.Second}, Admission{4000, 4000, time.Second}},
 	} {
