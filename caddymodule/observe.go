@@ -30,6 +30,7 @@ func note(r *http.Request, o exchange.Outcome, service *error) {
 		zap.String("xroad_client", brief(clientText(o.Client))),
 		zap.String("xroad_service", brief(serviceText(o.Service))),
 		zap.String("xroad_id", brief(o.MessageID)),
+		zap.String("xroad_request_id", o.RequestID),
 		zap.String("xroad_peer", brief(o.Peer)),
 		zap.String("xroad_fault", brief(o.Fault)),
 	}
@@ -51,7 +52,10 @@ func note(r *http.Request, o exchange.Outcome, service *error) {
 	if entry == nil {
 		return
 	}
-	fields = append(fields, zap.String("request_id", o.RequestID), zap.String("remote", r.RemoteAddr))
+	fields = append(fields, zap.String("remote", r.RemoteAddr))
+	if ip, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok {
+		fields = append(fields, zap.String("client_ip", ip)) // that in front of the proxies whom this site trusts
+	}
 	if o.Err != nil {
 		fields = append(fields, zap.String("error", brief(o.Err.Error())))
 	}
