@@ -46,10 +46,10 @@ func TestDiskSpool(t *testing.T) {
 	}
 }
 
-// A folder in memory is taken, with a warning.
-func TestDiskSpoolInMemory(t *testing.T) {
+// TestDiskSpoolInMemory_FR55: a folder in memory is taken, with a warning at the start that names it and its file system (FR-55).
+func TestDiskSpoolInMemory_FR55(t *testing.T) {
 	const memory = "/dev/shm"
-	if !spool.OnMemory(memory) {
+	if spool.OnMemory(memory) == "" {
 		t.Skipf("%s does not lie in memory here", memory)
 	}
 	inMemory, err := os.MkdirTemp(memory, "")
@@ -58,7 +58,7 @@ func TestDiskSpoolInMemory(t *testing.T) {
 	}
 	defer os.RemoveAll(inMemory)
 	onDisk := t.TempDir()
-	if spool.OnMemory(onDisk) {
+	if spool.OnMemory(onDisk) != "" {
 		t.Skip("the temporary folder lies in memory")
 	}
 	log := logFile(t)
@@ -74,7 +74,7 @@ func TestDiskSpoolInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	const warning = "lies in memory"
-	if bytes.Count(lines, []byte(warning)) != 1 || !bytes.Contains(lines, []byte(inMemory)) {
+	if bytes.Count(lines, []byte(warning)) != 1 || !bytes.Contains(lines, []byte(inMemory)) || !bytes.Contains(lines, []byte(`"file_system":"`+spool.OnMemory(memory)+`"`)) {
 		t.Errorf("want one warning of %s in:\n%s", inMemory, lines)
 	}
 }

@@ -56,11 +56,14 @@ func (d *DiskSpool) OpenSpool(_ context.Context, h Host) (spool.Store, error) {
 		dir = dataFolder(h.Name, "spool")
 	}
 	store, err := spool.OpenDisk(dir, spool.Options{Memory: d.Memory, Quota: d.Quota, Free: d.Free})
-	if err == nil && spool.OnMemory(dir) {
-		caddy.Log().Named("xroad").Warn("the spool's folder lies in memory, and large messages will fill it: name one on a disk",
-			zap.String("server", h.Name), zap.String("dir", dir))
+	if err != nil {
+		return nil, err
 	}
-	return store, err
+	if fileSystem := spool.OnMemory(dir); fileSystem != "" {
+		caddy.Log().Named("xroad").Warn("the spool's folder lies in memory, and large messages will fill it: name one on a disk",
+			zap.String("server", h.Name), zap.String("dir", dir), zap.String("file_system", fileSystem))
+	}
+	return store, nil
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:

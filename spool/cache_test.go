@@ -6,6 +6,7 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -156,4 +157,34 @@ func TestSteadily(t *testing.T) {
 	if err := c.wrote(f, 8<<20); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a broken disk: %v", err)
 	}
+}
+
+// slowFile is on a disk that takes a mebibyte a second.
+type slowFile struct{ *tracedFile }
+
+func (f slowFile) settle(offset, n int64) error {
+	time.Sleep(time.Duration(n) * time.Second >> 20)
+	return f.tracedFile.settle(offset, n)
+}
+
+// TestSlowDisk_FR55: beyond the share of the cache a message is taken as fast as the disk takes it, and no faster (FR-55).
+func TestSlowDisk_FR55(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 256 << 20
+		c := cache{limit: 64 << 20}
+		f, w := cached{cache: &c, begun: time.Now()}, new(tracedFile)
+		began := time.Now()
+		for at := int64(0); at < size; at += pieceSize {
+			if err := f.wrote(slowFile{w}, at+pieceSize); err != nil {
+				t.Fatal(err)
+			}
+			waits := at + pieceSize - max(w.settled.to, c.limit/2)
+			if waits > 3*maxWindow {
+				t.Fatalf("%d octets wait for the disk", waits)
+			}
+			if took, least := time.Since(began), time.Duration(at-c.limit/2-3*maxWindow)*time.Second>>20; took < least {
+				t.Fatalf("%d octets have been taken in %v", at, took)
+			}
+		}
+	})
 }

@@ -71,12 +71,18 @@ func cannot(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
 }
 
-func onMemory(f *os.File) bool {
+func onMemory(f *os.File) string {
 	var st unix.Statfs_t
 	if err := control(f, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
-		return false
+		return ""
 	}
-	return uint32(st.Type) == unix.TMPFS_MAGIC || uint32(st.Type) == unix.RAMFS_MAGIC
+	switch uint32(st.Type) {
+	case unix.TMPFS_MAGIC:
+		return "tmpfs"
+	case unix.RAMFS_MAGIC:
+		return "ramfs"
+	}
+	return ""
 }
 
 // memory returns how much of it this process may use: no more than the machine can give now, and no more than Go's

@@ -17,6 +17,6 @@ func (systemFile) flush(int64, int64) error    { return nil }
 func (systemFile) settle(int64, int64) error   { return nil }
 func (systemFile) drop(int64, int64)           {}
 
-func sequential(*os.File)    {}
-func onMemory(*os.File) bool { return false }
-func memory() int64          { return 0 }
+func sequential(*os.File)      {}
+func onMemory(*os.File) string { return "" }
+func memory() int64            { return 0 }

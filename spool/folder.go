@@ -159,7 +159,7 @@ func (f *folder) remove(name string) error {
 
 func (f *folder) free() (free, all int64, err error) { return freeOf(f.lock) }
 
-func (f *folder) onMemory() bool { return onMemory(f.lock) }
+func (f *folder) onMemory() bool { return onMemory(f.lock) != "" }
 
 // close removes the subfolder and gives back its name. It also undoes an openFolder that failed on its way.
 func (f *folder) close() error {

@@ -156,11 +156,12 @@ func openDisk(dir string, o Options) (*store, error) {
 	return s, nil
 }
 
-// OnMemory says whether dir lies in memory (tmpfs, ramfs), where a spool keeps nothing out of memory. It is false where the system does not tell.
-func OnMemory(dir string) bool {
+// OnMemory names the file system of dir if it lies in memory (tmpfs, ramfs), where a spool keeps nothing out of memory. It is
+// empty for any other, and where the system does not tell.
+func OnMemory(dir string) (fileSystem string) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	return onMemory(f)

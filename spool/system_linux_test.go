@@ -105,8 +105,8 @@ func blocks(t *testing.T, s *store, e *entry) int64 {
 	return st.Blocks * 512
 }
 
-// What goes beyond the cache's share leaves the memory, its head stays, and it is read as it was written.
-func TestPageCache(t *testing.T) {
+// TestPageCache_FR55: what goes beyond the cache's share leaves the memory, its head stays, and it is read as it was written (FR-55).
+func TestPageCache_FR55(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name      string
@@ -254,11 +254,12 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
-func TestOnMemory(t *testing.T) {
-	if OnMemory(filepath.Join(t.TempDir(), "missing")) {
+// TestOnMemory_FR55: a folder in memory is known by its file system, and has the limits of any other (FR-55).
+func TestOnMemory_FR55(t *testing.T) {
+	if OnMemory(filepath.Join(t.TempDir(), "missing")) != "" {
 		t.Error("a folder that is not there lies in memory")
 	}
-	if OnMemory("/proc") {
+	if OnMemory("/proc") != "" {
 		t.Error("/proc takes no files")
 	}
 	if os.Geteuid() != 0 {
@@ -269,8 +270,8 @@ func TestOnMemory(t *testing.T) {
 		t.Skipf("cannot mount a file system in memory: %v", err)
 	}
 	defer unix.Unmount(dir, 0)
-	if !OnMemory(dir) {
-		t.Error("tmpfs is not seen")
+	if got := OnMemory(dir); got != "tmpfs" {
+		t.Errorf("tmpfs is taken for %q", got)
 	}
 	s := open(t, filepath.Join(dir, "spool"), Options{Free: 1})
 	defer s.Close()
