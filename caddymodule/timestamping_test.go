@@ -113,9 +113,9 @@ func (p *pair) stampStatus() evidence.Status {
 	return st
 }
 
-// TestTimestampingOutage has an authority, the second of two of which the first is dead, hang, fail and come back while
-// messages flow.
-func TestTimestampingOutage(t *testing.T) {
+// TestTimestampingOutage_FR86 has an authority, the second of two of which the first is dead, hang, fail and come back while
+// messages flow (FR-86).
+func TestTimestampingOutage_FR86(t *testing.T) {
 	p := newPair(t, "trust static {dir}/shared.xml\nevidence disk {dir}/ss1", `trust static {dir}/shared.xml
 		evidence disk {dir}/ss2
 		timestamper tsp {

@@ -282,8 +282,8 @@ func TestHeadAlone(t *testing.T) {
 	})
 }
 
-// A backlog is stamped in full rounds, one at once after the other, each record once.
-func TestBacklog(t *testing.T) {
+// TestBacklog_FR86: a backlog is stamped in full rounds, one at once after the other (FR-86).
+func TestBacklog_FR86(t *testing.T) {
 	dir := t.TempDir()
 	s := openAt(t, dir, 2500)
 	for n := range 25 {
@@ -318,9 +318,9 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// Where the authority fails, one record is tried a minute; Put goes on until the limit, then says why it does not, and
-// goes on again when it is over.
-func TestAuthorityFails(t *testing.T) {
+// TestAuthorityFails_FR86: where the authority fails, one record is tried a minute; Put goes on until the limit, then says why it
+// does not, with a cause of its own, and goes on again when it is over (FR-86).
+func TestAuthorityFails_FR86(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := stamping(t, t.TempDir(), Options{Interval: time.Hour})
 		put(t, s, realRecord("0"))

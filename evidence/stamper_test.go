@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,6 +199,128 @@ func TestReport(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if all := take(); len(all) != 1 || !all[0].Failing.IsZero() || all[0].Reason != nil {
 			t.Errorf("when it is over: told %+v", all)
+		}
+	})
+}
+
+// slowAuthority refuses, or answers half a minute later.
+type slowAuthority struct {
+	refuses atomic.Bool
+	asked   atomic.Int64
+}
+
+func (a *slowAuthority) Stamp(_ context.Context, imprint []byte) ([]byte, error) {
+	a.asked.Add(1)
+	if a.refuses.Load() {
+		return nil, errOut
+	}
+	time.Sleep(30 * time.Second)
+	return append([]byte(tokenPrefix), imprint...), nil
+}
+
+// TestCatchUp_FR86: after an outage of three hours the backlog of two security servers is stamped by a slow authority while messages
+// go on, which never wait for it. However often a time-stamp is asked for meanwhile, each record has one in the end, and only
+// one; and until then it is known how much time is left (FR-86).
+func TestCatchUp_FR86(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		a := new(slowAuthority)
+		a.refuses.Store(true)
+		var nodes []*shared
+		for _, dir := range dirs {
+			s, err := openShared(dir, Options{Timestamper: a})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.disk.batchLimit = 50
+			nodes = append(nodes, s)
+		}
+		records := uint64(0)
+		at := make(map[*shared][]uint64)
+		add := func() {
+			t.Helper()
+			records++
+			began := time.Now()
+			for _, s := range nodes {
+				r := small("it")
+				put(t, s, r)
+				at[s] = append(at[s], r.Number)
+			}
+			if !time.Now().Equal(began) {
+				t.Errorf("record %d has waited for %v", records, time.Since(began))
+			}
+		}
+		const outage = 3 * time.Hour
+		for range outage / time.Minute {
+			for range 3 {
+				add()
+			}
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		for _, s := range nodes {
+			st := status(t, s)
+			if left := time.Until(st.Refusing); st.Unstamped != len(at[s]) || left <= 0 || left > DefaultAcceptable-outage+2*time.Minute {
+				t.Errorf("in the outage: %+v, with %v left", st, left)
+			}
+		}
+
+		a.refuses.Store(false)
+		a.asked.Store(0)
+		answers := make(chan error)
+		for _, dir := range dirs {
+			for range 3 {
+				go func() { answers <- Stamp(t.Context(), dir) }()
+			}
+		}
+		behind := func() bool { return status(t, nodes[0]).Unstamped+status(t, nodes[1]).Unstamped > 0 }
+		for began := time.Now(); behind(); time.Sleep(10 * time.Second) {
+			if time.Since(began) > time.Hour {
+				t.Fatal("it is never done")
+			}
+			if time.Since(began) < 3*time.Minute {
+				add()
+			}
+		}
+		for range 3 * len(dirs) {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		for i, s := range nodes {
+			times := make(map[uint64]int)
+			for n := uint64(1); ; n++ {
+				_, w, err := s.disk.fetch(n)
+				if errors.Is(err, ErrNotFound) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if w.header.Stamp == nil {
+					continue
+				}
+				batch, err := w.batch()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range batch {
+					times[l.number]++
+				}
+			}
+			for _, n := range at[s] {
+				if times[n] != 1 {
+					t.Errorf("record %d of server %d is under %d time-stamps", n, i, times[n])
+				}
+				stamped(t, s, n)
+			}
+			if len(times) != len(at[s]) {
+				t.Errorf("%d records of server %d are under time-stamps, and there are %d", len(times), i, len(at[s]))
+			}
+		}
+		if n := a.asked.Load(); n > 2*(540/50+10) {
+			t.Errorf("the authority was asked %d times", n)
 		}
 	})
 }
