@@ -57,6 +57,9 @@ func (x *receiving) post(ctx context.Context, m *wire.Message, o outgoing) error
 	req.Header = o.header
 	x.transfer.moves(forwarding, o.size, silence.taken(o.size))
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
+	if err != nil && context.Cause(x.ctx) == context.Canceled {
+		err = fmt.Errorf("the other security server has hung up: %w", err)
+	}
 	if err != nil {
 		return x.calling(err, silence)
 	}

@@ -176,7 +176,11 @@ func (t *tracked) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := t.take(p)
-	t.lane.passes(t.octets.Add(int64(n)))
+	octets := t.octets.Add(int64(n))
+	t.lane.passes(octets)
+	if err == io.ErrUnexpectedEOF {
+		err = fmt.Errorf("it was broken off after %d octets: %w", octets, err)
+	}
 	if err == io.EOF {
 		t.eof.Store(true)
 	} else if err != nil { // where the next request would begin is not known

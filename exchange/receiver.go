@@ -234,7 +234,7 @@ func (x *receiving) check(r *http.Request, m *wire.Message) error {
 // fits refuses a message of n octets that is too long for its service.
 func (x *receiving) fits(n int64) error {
 	if x.limit > 0 && n > x.limit {
-		return wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes", x.limit, x.outcome.Service))
+		return wire.At(wire.AtReceiver, wire.Errorf("invalid_request", "the message is longer than the %d octets that service %s takes (setting: limit of the service)", x.limit, x.outcome.Service))
 	}
 	return nil
 }

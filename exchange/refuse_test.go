@@ -259,6 +259,9 @@ func TestServices(t *testing.T) {
 				if tt.same && string(answer) != fault {
 					t.Errorf("the fault came as\n%s", answer)
 				}
+				if tt.name == "HTML" && !bytes.Contains(answer, []byte("the answer of service "+header().Service.String()+" (HTTP status 200): ")) {
+					t.Errorf("the fault does not say whose answer it is\n%s", answer)
+				}
 				bed.CheckClean()
 			})
 		}

@@ -26,18 +26,18 @@ func (x *receiving) respond(ctx context.Context, a answer, m *wire.Message) erro
 	x.transfer.moves(answering, lengthOf(a.header), x.transfer.answer.Load)
 	next := wire.AtReceiver.NextHop()
 	if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
-		return wire.At(next, wire.Errorf("http_error", "the service answered with HTTP status %d", a.status))
+		return wire.At(next, wire.Errorf("http_error", "service %s answered with HTTP status %d", x.outcome.Service, a.status))
 	}
 	kind, err := contentType(a.header)
-	if err != nil {
-		return wire.At(next, err)
+	var original *wire.Original
+	if err == nil {
+		original, err = wire.Open(kind, a.body)
 	}
-	original, err := wire.Open(kind, a.body)
 	if errors.Is(err, wire.ErrNoPart) {
-		err = wire.Errorf("invalid_message", "the service's multipart answer has no part: its boundary never occurs")
+		err = wire.Errorf("invalid_message", "it is multipart and has no part: its boundary never occurs")
 	}
 	if err != nil {
-		return wire.At(next, err)
+		return wire.At(next, fmt.Errorf("the answer of service %s (HTTP status %d): %w", x.outcome.Service, a.status, err))
 	}
 	h := x.line.header()
 	digest := digestFor(x.akin)

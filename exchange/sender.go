@@ -187,6 +187,8 @@ func (x *sending) exchange(ctx context.Context, req *http.Request) (*http.Respon
 	if err != nil {
 		if own := x.upload.failed(); own != nil {
 			err = own
+		} else if context.Cause(ctx) == context.Canceled {
+			err = fmt.Errorf("the information system has hung up: %w", err)
 		}
 		err = silence.explain(err)
 		silence.stop()

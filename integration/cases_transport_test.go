@@ -112,7 +112,7 @@ func TestFieldExpectPeer_FR64(t *testing.T) {
 	}{
 		{"FR-64a", "a message that may come", 1 << 19, "", ""},
 		{"FR-64c", "a message that is too long for every service", 2<<20 + 1, "server.serverproxy.invalid_request", "2097152 octets"},
-		{"FR-64c", "a message that the spool has no room for", 2 << 20, "server.serverproxy.io_error", "no room for 2097152 more octets</faultstring>"},
+		{"FR-64c", "a message that the spool has no room for", 2 << 20, "server.serverproxy.io_error", "no room for 2097152 more octets now</faultstring>"},
 	} {
 		t.Run(c.number+" "+c.about, func(t *testing.T) {
 			s := e.peer(t)

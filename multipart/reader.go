@@ -67,8 +67,8 @@ func newReader(src window, boundary string, limits Limits, depth int, total *tot
 }
 
 // Next skips what is left of the current part and returns the next one. It returns io.EOF after the closing delimiter,
-// ErrTruncated where the body ended without one, and stays with its first error. An error of the underlying reader is
-// returned as it is, wrapped with the number of the part.
+// ErrTruncated where the body ended without one, and stays with its first error. What is wrong with the body is wrapped
+// with the number of the part; an error of the underlying reader is returned as it is.
 //
 // Next returns as soon as the part's header block is there. A body without any delimiter is ErrTruncated, or a LimitError of
 // Preamble, with no part; the caller tells the cases apart by having seen no part.
@@ -148,6 +148,10 @@ func (r *Reader) Trailing(limit int64) error {
 func (r *Reader) fail(err error) error {
 	if err == io.EOF {
 		err = ErrTruncated
+	}
+	if !errors.As(err, new(*formError)) && !errors.As(err, new(*LimitError)) {
+		r.err = err // of the underlying reader, which has words of its own
+		return err
 	}
 	nested := ""
 	if r.depth > 1 {

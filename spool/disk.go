@@ -75,7 +75,7 @@ func (d *disk) has(n int64, large bool) error {
 			return nil
 		}
 		if d.closing == 0 {
-			return &noRoomError{n, fmt.Sprintf("the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed",
+			return &noRoomError{n, fmt.Sprintf("the disk has %d octets free, %d of them for others and %d to be kept free, and %d more are needed (setting: free of the spool)",
 				free, d.promised, floor, n)}
 		}
 		d.closed.Wait()

@@ -34,7 +34,7 @@ func (e *noRoomError) Unwrap() error { return ErrFull }
 
 // Public returns the words for other organisations.
 func (e *noRoomError) Public() string {
-	return fmt.Sprintf("%v: there is no room for %d more octets", ErrFull, e.needed)
+	return fmt.Sprintf("the spool of this security server is full: there is no room for %d more octets now", e.needed)
 }
 
 // Store makes entries. It is safe for concurrent use.

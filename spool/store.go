@@ -105,7 +105,7 @@ func (s *store) limit(large bool) int64 {
 }
 
 func (s *store) missing(n int64) error {
-	return &noRoomError{n, fmt.Sprintf("%d of %d octets are in use and %d more are needed", s.used.Load(), s.quota, n)}
+	return &noRoomError{n, fmt.Sprintf("%d of %d octets are in use and %d more are needed (setting: quota of the spool)", s.used.Load(), s.quota, n)}
 }
 
 // account counts octets that are shared by many.

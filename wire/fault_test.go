@@ -69,7 +69,7 @@ func TestFaultHidesRoom(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "12345") {
 		t.Fatal(err)
 	}
-	if got, want := Fault(At(AtReceiver, fmt.Errorf("receiving: %w", err)), "").String, "receiving: spool: full: there is no room for 99999 more octets"; got != want {
+	if got, want := Fault(At(AtReceiver, fmt.Errorf("receiving: %w", err)), "").String, "receiving: the spool of this security server is full: there is no room for 99999 more octets now"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -30,7 +30,7 @@ func TestExchange(t *testing.T) {
 		"MTOM, both ways":           {job{URL: service.URL, Message: message{Size: 10, MTOM: true, Return: 3_000_000}}, true},
 		"a fault":                   {job{URL: refusing.URL}, false},
 		"the fault that is wanted":  {job{URL: refusing.URL, Refused: "access_denied"}, true},
-		"another fault":             {job{URL: refusing.URL, Refused: "spool: full"}, false},
+		"another fault":             {job{URL: refusing.URL, Refused: "the spool of this security server is full"}, false},
 		"no fault where one is due": {job{URL: service.URL, Refused: "access_denied"}, false},
 		"knock":                     {job{URL: refusing.URL, Knock: true}, true},
 	} {

@@ -28,7 +28,7 @@ func refuse(ctx context.Context, b *bench) ([]*table, error) {
 		Header: []string{"refused", "median ms", "max", "envelope alone, ms", "octets across the line, max", "left on disk"}}
 
 	// An envelope that is refused, alone: the round trip.
-	const noRight, noRoom = "access_denied", "spool: full"
+	const noRight, noRoom = "access_denied", "the spool of this security server is full"
 	closed, alone := message{Size: size, Service: "closed"}, message{Service: "closed"}
 	trip, err := b.refused(ctx, all[0], alone, noRight)
 	if err != nil {
