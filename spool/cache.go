@@ -94,10 +94,12 @@ func (c *cached) steadily(f diskFile) error {
 	if c.slow || step < window || now.Sub(c.begun) < patience {
 		return nil
 	}
-	if err := f.settle(c.arrived, c.sent-c.arrived); err != nil {
-		return err
+	if c.sent > c.arrived { // for the system a length of 0 is all there is
+		if err := f.settle(c.arrived, c.sent-c.arrived); err != nil {
+			return err
+		}
+		c.arrived = c.sent
 	}
-	c.arrived = c.sent
 	if err := f.flush(c.sent, step); err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ func (f *tracedFile) note(s *span, offset, n int64) error {
 	if *s == (span{}) {
 		*s = span{offset, offset}
 	}
+	if n <= 0 {
+		return errors.New("the system takes that for all there is")
+	}
 	if s.to != offset {
 		return errors.New("a gap")
 	}
