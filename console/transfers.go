@@ -64,7 +64,7 @@ known. RATE is that of the last seconds; LEFT is what is left of the phase at th
 
 The phases of an exchange are, where a message is sent: reading envelope, connecting, uploading, waiting for
 answer, receiving answer, delivering; where it is received: receiving, verifying, forwarding, waiting for
-service, answering.`,
+service, answering. In each, "waiting for its turn" says that there are as many exchanges as may be at once.`,
 		Example: examples("transfers list", "transfers list --watch", "transfers list --server ss1 --json", "transfers list --address unix//run/caddy/admin.socket"),
 		Args:    cobra.ArbitraryArgs,
 		RunE: run(func(ctx context.Context, cmd *cobra.Command, args []string) error {

@@ -57,11 +57,8 @@ func (x *receiving) post(ctx context.Context, m *wire.Message, o outgoing) error
 	req.Header = o.header
 	x.transfer.moves(forwarding, o.size, silence.taken(o.size))
 	response, err := x.server.backends.of(x.service).RoundTrip(req)
-	if err != nil && context.Cause(x.ctx) == context.Canceled {
-		err = fmt.Errorf("the other security server has hung up: %w", err)
-	}
 	if err != nil {
-		return x.calling(err, silence)
+		return x.calling(x.hungUp(err), silence)
 	}
 	if o.answered != nil {
 		o.answered(response.Header)
@@ -75,6 +72,14 @@ func (x *receiving) calling(err error, silence *silence) error {
 		return nil
 	}
 	return wire.At(wire.AtReceiver.NextHop(), silence.explain(wire.OrElse("network_error", fmt.Errorf("calling service %s: %w", x.service.ID, err))))
+}
+
+// hungUp says of an error that ended our wait for the service when the peer is the reason.
+func (x *receiving) hungUp(err error) error {
+	if context.Cause(x.ctx) == context.Canceled {
+		return fmt.Errorf("the other security server has hung up: %w", err)
+	}
+	return err
 }
 
 // passOn wraps the service's answer.

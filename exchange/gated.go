@@ -157,7 +157,7 @@ func (x *receiving) deliver(m *wire.Message, err error) error {
 	select {
 	case <-g.called:
 	case <-x.ctx.Done():
-		return wire.At(wire.AtReceiver, context.Cause(x.ctx))
+		return wire.At(wire.AtReceiver, x.hungUp(context.Cause(x.ctx)))
 	}
 	if g.err != nil {
 		return x.calling(g.err, g.silence)
