@@ -20,6 +20,7 @@ type fairwayOptions struct {
 	batch    string // what both are told of signatures
 	evidence string // where both keep evidence; empty: on disk
 	keys     string // which keys the members have: rsaKeys, or P-256
+	places   string // what both are told of exchanges at once
 	crowd    bool   // whether both let as many exchanges go on at once as clients may come
 	slow     string // how long an operation of the members' keys takes; empty: what it takes
 }
@@ -85,7 +86,7 @@ func (f *fairwayPair) caddyfile(dir, server, evidence, more, sites string) ([]st
 	if f.options.slow != "" {
 		binary, signer = f.b.slow, "slow "+filepath.Join(f.b.instance, server+f.options.keys)+" "+f.options.slow
 	}
-	var exchanges string
+	exchanges := f.options.places
 	if f.options.crowd {
 		exchanges = "exchanges 4096 {\n\t\t\tpeer 4096\n\t\t\twait 1m\n\t\t}"
 	}

@@ -54,6 +54,7 @@ var rows = []row{
 	{"many", "large uploads at once, and small messages beside them", many},
 	{"drain", "a change of configuration, and an end, during large uploads", drain},
 	{"refuse", "how soon an upload is refused without a right or without room", refuse},
+	{"container", "more uploads than fit, and small messages, with 256 MiB of memory for each server", container},
 	{"seacat", "small messages of 128 octets to 16 KiB, as SeaCat's authors measured theirs", seacat},
 	{"latency", "what one client waits longer than directly", latency},
 	{"slowkey", "crowds and keys as slow as those in a device", slowkeys},

@@ -31,6 +31,8 @@ func playRole(ctx context.Context, args []string) error {
 		return play(ctx, args[1], respond)
 	case "load":
 		return play(ctx, args[1], sendLoad)
+	case "contained":
+		return play(ctx, args[1], sendContained)
 	case "crowd":
 		return play(ctx, args[1], sendCrowd)
 	case "hold":
