@@ -22,10 +22,12 @@ func init() {
 	caddy.RegisterModule(adminAPI{})
 }
 
-// adminAPI lists and cancels message exchanges in progress, those of earlier configurations too:
+// adminAPI lists and cancels message exchanges in progress, those of earlier configurations too, and says how time-stamping
+// goes:
 //
 //	GET    /xroad/exchanges[?server=SERVER]
 //	DELETE /xroad/exchanges/ID[?server=SERVER]
+//	GET    /xroad/timestamps[?server=SERVER]
 //
 // SERVER is the name or the identifier of a security server.
 type adminAPI struct{}
@@ -43,6 +45,7 @@ func (a *adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/xroad/exchanges", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "/xroad/exchanges/{id}", Handler: caddy.AdminHandlerFunc(a.cancel)},
+		{Pattern: "/xroad/timestamps", Handler: caddy.AdminHandlerFunc(a.stamps)},
 	}
 }
 

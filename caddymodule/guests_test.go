@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -94,6 +95,22 @@ func TestMemorySpool(t *testing.T) {
 	}
 	if _, err := entry.Write([]byte{0}); err == nil {
 		t.Error("the limit does not hold")
+	}
+}
+
+// TestMemorySpoolInContainer_FR88: where nothing is said it holds a quarter of the memory, and no more than 256 MiB (FR-88).
+func TestMemorySpoolInContainer_FR88(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	for _, tt := range []struct{ memory, want int64 }{{64 << 20, 16 << 20}, {8 << 30, 256 << 20}, {math.MaxInt64, 256 << 20}} {
+		debug.SetMemoryLimit(tt.memory)
+		store, err := new(MemorySpool).OpenSpool(t.Context(), Host{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if store.Room(tt.want) != nil || store.Room(tt.want+1) == nil {
+			t.Errorf("with %d octets of memory it does not hold %d", tt.memory, tt.want)
+		}
+		store.Close()
 	}
 }
 

@@ -4,20 +4,26 @@ package caddymodule
 
 import (
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-fairway/fairway/crypto"
 	"github.com/caddy-fairway/fairway/crypto/tsp"
 	"github.com/caddy-fairway/fairway/crypto/xades"
 	"github.com/caddy-fairway/fairway/evidence"
+	"github.com/caddy-fairway/fairway/exchange"
 )
 
 // stampingAuthority answers by openssl ts, with the key of the development authority.
@@ -113,6 +119,46 @@ func (p *pair) stampStatus() evidence.Status {
 	return st
 }
 
+// countdown returns what the admin endpoint says of ss2.
+func (p *pair) countdown() stamping {
+	p.t.Helper()
+	const path = "/xroad/timestamps"
+	routes := new(adminAPI).Routes()
+	i := slices.IndexFunc(routes, func(r caddy.AdminRoute) bool { return r.Pattern == path })
+	w := httptest.NewRecorder()
+	if err := routes[i].Handler.ServeHTTP(w, httptest.NewRequest("GET", path+"?server=ss2", nil)); err != nil {
+		p.t.Fatal(err)
+	}
+	var all []stamping
+	if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || len(all) != 1 || all[0].Server != receivesID.String() {
+		p.t.Fatalf("%v: %s", err, w.Body)
+	}
+	return all[0]
+}
+
+// TestStamping_FR86: how much time is left is told as long as something threatens (FR-86).
+func TestStamping_FR86(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	seconds := func(s float64) *float64 { return &s }
+	for _, tt := range []struct {
+		name   string
+		status evidence.Status
+		left   *float64
+	}{
+		{"all is well", evidence.Status{Signed: 5, Stamped: now}, nil},
+		{"no limit", evidence.Status{Failing: now.Add(-time.Hour)}, nil},
+		{"an hour and a half left", evidence.Status{Failing: now.Add(-time.Hour), Refusing: now.Add(90 * time.Minute)}, seconds(5400)},
+		{"none left", evidence.Status{Failing: now.Add(-time.Hour), Refusing: now.Add(-time.Minute)}, seconds(0)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := newStamping(&openServer{SecurityServer: &exchange.SecurityServer{ID: receivesID}}, tt.status, now).SecondsLeft
+			if (got == nil) != (tt.left == nil) || got != nil && *got != *tt.left {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
 // TestTimestampingOutage_FR86 has an authority, the second of two of which the first is dead, hang, fail and come back while
 // messages flow (FR-86).
 func TestTimestampingOutage_FR86(t *testing.T) {
@@ -161,6 +207,9 @@ func TestTimestampingOutage_FR86(t *testing.T) {
 	if st := p.stampStatus(); st.Failing.IsZero() || !st.Refusing.Equal(st.Failing.Add(2e9)) || st.Unstamped == 0 {
 		t.Errorf("in the outage: %+v", st)
 	}
+	if j := p.countdown(); j.Unstamped == 0 || j.FailingSince == nil || j.SecondsLeft == nil || *j.SecondsLeft > 2 || !strings.Contains(j.Reason, "503") {
+		t.Errorf("in the outage the admin endpoint says %+v", j)
+	}
 	refused := func(a answer) bool {
 		return strings.HasPrefix(a.code, "server.serverproxy.") && strings.HasSuffix(a.code, "logging_failed.timestamping_failed") &&
 			strings.Contains(a.text, "longer than 2s") && strings.Contains(a.text, address)
@@ -185,6 +234,9 @@ func TestTimestampingOutage_FR86(t *testing.T) {
 	}
 	if st := p.stampStatus(); st.Unstamped != 0 || !st.Failing.IsZero() {
 		t.Errorf("after the outage: %+v", st)
+	}
+	if j := p.countdown(); j.Unstamped != 0 || j.Signed == 0 || j.Stamped == nil || j.FailingSince != nil || j.SecondsLeft != nil {
+		t.Errorf("after the outage the admin endpoint says %+v", j)
 	}
 	for _, line := range []struct {
 		text string
