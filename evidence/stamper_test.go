@@ -233,6 +233,7 @@ func TestCatchUp_FR86(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+			synctest.Wait() // it has looked, and found nothing
 			s.disk.batchLimit = 50
 			nodes = append(nodes, s)
 		}
