@@ -38,6 +38,7 @@ const (
 	plotLeft, plotRight           = 64, 220
 	plotTop, plotBottom           = 44, 56
 	plotGridLines                 = 5
+	plotTick                      = 40 // between two labels
 	plotInnerWidth                = plotWidth - plotLeft - plotRight
 	plotInnerHeight               = plotHeight - plotTop - plotBottom
 	plotFont                      = "font-family=\"sans-serif\" font-size=\"12\""
@@ -78,8 +79,13 @@ func (p plot) svg() string {
 		fmt.Fprintf(&s, `<path d="M%d %.1fH%d" stroke="%s"/>`+"\n", plotLeft, toY(y), plotLeft+plotInnerWidth, plotGrid)
 		text(plotLeft-6, toY(y)+4, "end", "%.4g", y)
 	}
+	last := math.Inf(-1)
 	for _, t := range ticks {
-		text(toX(t.x), plotTop+plotInnerHeight+18, "middle", "%s", t.label)
+		if toX(t.x)-last < plotTick {
+			continue // its label would stand in that of the one before
+		}
+		last = toX(t.x)
+		text(last, plotTop+plotInnerHeight+18, "middle", "%s", t.label)
 	}
 	for i, one := range p.series {
 		colour := colours[i%len(colours)]
@@ -216,7 +222,7 @@ func (f *figures) tallies(row string, visit func(t *table, y *tally)) {
 // ratioByContent draws how many exchanges there are for each over a new connection without TLS, of few clients. What was
 // not measured with all sizes, and what has nobody between consumer and service, is not drawn.
 func ratioByContent(f *figures) plot {
-	p := plot{title: "Small messages, in relation to HTTP without keep-alive, 8 clients", x: "content", y: "exchanges / HTTP without keep-alive"}
+	p := plot{title: "Small messages, in relation to HTTP without keep-alive, 8 clients", x: "content", y: "ratio"}
 	f.tallies("seacat", func(t *table, y *tally) {
 		for _, e := range []entrant{directTLSFresh, caddyPair, nginxPair, fairwayP256} {
 			if y.Name == e.name && y.Clients == few {
