@@ -67,6 +67,33 @@ func TestCutByConsumer(t *testing.T) {
 	}
 }
 
+// TestHungUp has an information system go while the service works: both security servers say who went.
+func TestHungUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer service.Close()
+	bed := testbed.New(t, testbed.Options{Service: exchange.Service{To: service.URL}})
+	request, err := http.NewRequestWithContext(ctx, "POST", bed.URL, bytes.NewReader(testbed.Envelope(header(), "echo", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "text/xml")
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		response.Body.Close()
+		t.Error("there is an answer")
+	}
+	for role, want := range map[string]string{"send": "the information system has hung up: ", "receive": "the other security server has hung up: "} {
+		if o := waitOutcome(t, bed, role); o.Err == nil || !strings.Contains(o.Err.Error(), want) {
+			t.Errorf("%s: %v", role, o.Err)
+		}
+	}
+	bed.CheckClean()
+}
+
 // waitOutcome waits until an exchange of that role has ended.
 func waitOutcome(t *testing.T, bed *testbed.Bed, role string) exchange.Outcome {
 	t.Helper()
