@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !race
+
+// The race detector takes memory of its own.
+
 package caddymodule
 
 import (

@@ -228,13 +228,12 @@ func TestCatchUp_FR86(t *testing.T) {
 		a.refuses.Store(true)
 		var nodes []*shared
 		for _, dir := range dirs {
+			openAt(t, dir, 0).disk.batchLimit = 50
 			s, err := openShared(dir, Options{Timestamper: a})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			synctest.Wait() // it has looked, and found nothing
-			s.disk.batchLimit = 50
 			nodes = append(nodes, s)
 		}
 		records := uint64(0)
