@@ -12,11 +12,13 @@ const (
 )
 
 // patience is how long what is left to the system is left alone. After half a minute Linux begins to write it, all that there is,
-// and then whoever else needs the disk, as evidence does, waits until that is done. So before that it is written steadily;
-// unless a step takes the disk longer than tooSlow, for nobody should wait for what need not be written at all.
+// and then whoever else needs the disk, as evidence does, waits until that is done. So before that it is written steadily, two
+// small steps for each that comes; unless a step takes the disk longer than tooSlow, for nobody should wait for what need not
+// be written at all.
 const (
-	patience = 20 * time.Second
-	tooSlow  = time.Second / 4
+	patience   = 10 * time.Second
+	steadyStep = 1 << 20
+	tooSlow    = time.Second / 4
 )
 
 // cache is how much of a store's files may be in the page cache.
@@ -50,6 +52,7 @@ type cached struct {
 
 	begun         time.Time
 	slow          bool  // the disk does not keep up
+	looked        int64 // the size when that was last looked at
 	sent, arrived int64 // up to here what is left to the system is on its way all the same, and has arrived
 }
 
@@ -88,10 +91,13 @@ func (c *cached) wrote(f diskFile, size int64) error {
 
 // steadily writes a step of what has been left to the system for long.
 func (c *cached) steadily(f diskFile) error {
-	window := c.window()
-	step := min(c.left-c.sent, 2*window)
+	step := min(c.left-c.sent, 2*steadyStep)
+	if c.slow || step < steadyStep || c.left-c.looked < steadyStep {
+		return nil
+	}
+	c.looked = c.left
 	now := time.Now()
-	if c.slow || step < window || now.Sub(c.begun) < patience {
+	if now.Sub(c.begun) < patience {
 		return nil
 	}
 	if c.sent > c.arrived { // for the system a length of 0 is all there is

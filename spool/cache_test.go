@@ -147,7 +147,7 @@ func TestSteadily(t *testing.T) {
 				if err := c.wrote(f, at+pieceSize); err != nil {
 					t.Fatal(err)
 				}
-				if waiting := f.flushed.to - f.settled.to; waiting > 4*maxWindow {
+				if waiting := f.flushed.to - f.settled.to; waiting > 4*steadyStep && f.settled.to > 0 {
 					t.Fatalf("%d octets are on their way to the disk", waiting)
 				}
 			}
