@@ -14,8 +14,6 @@ const (
 	// pieceSize is in how large pieces a file is written. Records of TLS are of 16 KiB, and for a file system every
 	// write costs: see BenchmarkWrite.
 	pieceSize = 256 << 10
-	// largeWrite is worth a write of its own: what is gathered is copied once more.
-	largeWrite = pieceSize / 2
 	// maxStep is how much more room than is needed a file takes at a time.
 	maxStep = 64 << 20
 )
@@ -94,10 +92,7 @@ func (f *file) take(n int64) error {
 // write appends what has room.
 func (f *file) write(p []byte) error {
 	for len(p) > 0 {
-		if f.shown || len(p) >= largeWrite {
-			if err := f.putPiece(); err != nil {
-				return err
-			}
+		if f.piece == nil && (f.shown || len(p) >= pieceSize) {
 			return f.put(p)
 		}
 		if f.piece == nil {
