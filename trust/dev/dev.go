@@ -4,6 +4,7 @@
 package dev
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -113,7 +114,26 @@ func (a *Authority) Trust(ctx context.Context, servers []Server) (trust.Store, e
 	if err != nil {
 		return nil, err
 	}
+	if err := a.publish(ctx, p); err != nil {
+		return nil, err
+	}
 	return trust.New(p, a.status)
+}
+
+// publish puts the parameters beside the keys (shared-params.xml), for whoever has to prove evidence.
+func (a *Authority) publish(ctx context.Context, p trust.Parameters) error {
+	text, err := p.XML()
+	if err != nil {
+		return err
+	}
+	file := a.file() + "/shared-params.xml"
+	if known, err := a.storage.Load(ctx, file); err == nil && bytes.Equal(known, text) {
+		return nil
+	}
+	if err := a.storage.Store(ctx, file, text); err != nil {
+		return fmt.Errorf("storing %q: %w", file, err)
+	}
+	return nil
 }
 
 // Parameters returns what Trust is made of. Others can verify by it what was signed, and cannot ask for OCSP responses.

@@ -378,9 +378,10 @@ func TestFileNamesAttack34(t *testing.T) {
 	}
 }
 
-// TestParameters: others verify by the file what a member signed.
+// TestParameters: others verify by the file what a member signed. It lies beside the keys.
 func TestParameters(t *testing.T) {
-	a := open(t, newMemory(), noon)
+	storage := newMemory()
+	a := open(t, storage, noon)
 	servers := []Server{{ID: ss1, Address: "127.0.0.1:5500", Clients: []ident.Client{app}}}
 	p, err := a.Parameters(ctx, servers)
 	if err != nil {
@@ -401,6 +402,13 @@ func TestParameters(t *testing.T) {
 	store, err := a.Trust(ctx, servers)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept := storage.files["xroad/dev/DEV/shared-params.xml"]; !bytes.Equal(kept, doc) {
+		t.Errorf("beside the keys lies %q", kept)
+	}
+	before := storage.stored
+	if _, err := a.Trust(ctx, servers); err != nil || storage.stored != before {
+		t.Errorf("what lies there is stored again, %v", err)
 	}
 	status, err := store.Status(ctx, key.Chain[0])
 	if err != nil {
