@@ -160,7 +160,8 @@ var drawings = []struct {
 }
 
 // ratioByLine draws how much longer than directly an upload takes, by the speed of the line. Where the full size was run
-// once beside a smaller one, the smaller one counts, which was run often.
+// once beside a smaller one, the smaller one counts, which was run often; of several disks the first, which is slow and has
+// memory for its cache.
 func ratioByLine(f *figures) plot {
 	p := plot{title: "Time of an upload in relation to direct HTTP", x: "line, Mb/s", y: "time / direct", floor: 1}
 	seen := make(map[string]bool)
@@ -171,15 +172,11 @@ func ratioByLine(f *figures) plot {
 		}
 		for _, t := range m.Tables {
 			for _, r := range t.Results[min(1, len(t.Results)):] {
-				name := r.Name
-				if r.Disk != "" {
-					name += ", " + r.Disk
-				}
-				if at := fmt.Sprint(name, r.Rate); !seen[at] {
+				if at := fmt.Sprint(r.Name, r.Rate); !seen[at] {
 					seen[at] = true
 					ratio := r.Seconds / t.Results[0].Seconds
 					p.floor = min(p.floor, math.Floor(ratio*10)/10)
-					p.add(name, point{r.Rate, ratio, fmt.Sprintf("%g", r.Rate)})
+					p.add(r.Name, point{r.Rate, ratio, fmt.Sprintf("%g", r.Rate)})
 				}
 			}
 		}
