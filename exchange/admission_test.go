@@ -404,6 +404,8 @@ func TestLingerersAreFew(t *testing.T) {
 		return conn, in
 	}
 	first, in := refused()
+	// Its answer comes before it is waited for.
+	loaded(t, "the first is not waited for", func() bool { return exchange.Lingering(bed.Sender).Exchanges == 1 })
 	_, next := refused()
 	if n, err := next.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the second gets %d octets more, %v", n, err)

@@ -13,3 +13,6 @@ func SetStillHere(t *testing.T, d time.Duration) {
 	stillHere = d
 	t.Cleanup(func() { stillHere = before })
 }
+
+// Lingering is how many refused requests are read to their end, so that their senders come to read why.
+func Lingering(s *SecurityServer) Load { return s.admissions.lingering.load() }
