@@ -70,10 +70,7 @@ type transfer struct {
 }
 
 func (a *adminAPI) list(w http.ResponseWriter, r *http.Request) error {
-	if err := only(r, http.MethodGet); err != nil {
-		return err
-	}
-	selected, err := opened.selected(r)
+	selected, err := asked(r, http.MethodGet)
 	if err != nil {
 		return err
 	}
@@ -108,10 +105,7 @@ func newTransfer(s *openServer, t exchange.Transfer) transfer {
 }
 
 func (a *adminAPI) cancel(w http.ResponseWriter, r *http.Request) error {
-	if err := only(r, http.MethodDelete); err != nil {
-		return err
-	}
-	selected, err := opened.selected(r)
+	selected, err := asked(r, http.MethodDelete)
 	if err != nil {
 		return err
 	}
@@ -133,11 +127,12 @@ func (a *adminAPI) cancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func only(r *http.Request, method string) error {
-	if r.Method == method {
-		return nil
+// asked returns the security servers that a request of that method is about.
+func asked(r *http.Request, method string) ([]*openServer, error) {
+	if r.Method != method {
+		return nil, caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not for %s", r.Method, r.URL.Path)}
 	}
-	return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not for %s", r.Method, r.URL.Path)}
+	return opened.selected(r)
 }
 
 // opened are the security servers that are open, those of earlier configurations too while their exchanges go on.

@@ -49,10 +49,7 @@ func known(t time.Time) *time.Time {
 }
 
 func (a *adminAPI) stamps(w http.ResponseWriter, r *http.Request) error {
-	if err := only(r, http.MethodGet); err != nil {
-		return err
-	}
-	selected, err := opened.selected(r)
+	selected, err := asked(r, http.MethodGet)
 	if err != nil {
 		return err
 	}

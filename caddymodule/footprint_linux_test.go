@@ -86,14 +86,8 @@ func TestHeldMemory_FR88(t *testing.T) {
 			}))
 			defer service.Close()
 			defer close(release)
-			const own = "trust static {dir}/shared.xml\nevidence disk {dir}/evidence-"
-			p := newPair(t, own+"ss1", own+"ss2")
-			p.config = strings.Replace(p.config, "to http://127.0.0.1:{echo}", "to "+service.URL, 1)
+			p := newDiskPair(t, service.URL)
 			p.config = strings.Replace(p.config, "strict_sni_host insecure_off", "strict_sni_host insecure_off\nlistener_wrappers {\nxroad_gather\ntls\nxroad_framing\n}", 1)
-			for _, name := range []string{"ss1", "ss2"} {
-				p.config = strings.Replace(p.config, "spool memory", "spool disk {dir}/spool-"+name, 1)
-			}
-			p.write("shared.xml", responding(p))
 			running := map[string]*exec.Cmd{"ss2": p.start("ss2"), "ss1": p.start("ss1")}
 			if got := p.hold(body, len(body)).answer(); !got.good() {
 				t.Fatalf("%+v", got)

@@ -123,6 +123,20 @@ http://:{echo} {
 	return p
 }
 
+// newDiskPair is a pair whose spools and evidence are on the disk, before a service, in processes that share what they know of
+// each other.
+func newDiskPair(t *testing.T, service string) *pair {
+	t.Helper()
+	const own = "trust static {dir}/shared.xml\nevidence disk {dir}/evidence-"
+	p := newPair(t, own+"ss1", own+"ss2")
+	p.config = strings.Replace(p.config, "to http://127.0.0.1:{echo}", "to "+service, 1)
+	for _, name := range []string{"ss1", "ss2"} {
+		p.config = strings.Replace(p.config, "spool memory", "spool disk {dir}/spool-"+name, 1)
+	}
+	p.write("shared.xml", responding(p))
+	return p
+}
+
 func freePort(t *testing.T) string {
 	t.Helper()
 	ports, err := freeport.Find(1)

@@ -123,13 +123,7 @@ func TestKilled(t *testing.T) {
 				}))
 				defer service.Close()
 				defer close(release)
-				const own = "trust static {dir}/shared.xml\nevidence disk {dir}/evidence-"
-				p := newPair(t, own+"ss1", own+"ss2")
-				p.config = strings.Replace(p.config, "to http://127.0.0.1:{echo}", "to "+service.URL, 1)
-				for _, name := range []string{"ss1", "ss2"} {
-					p.config = strings.Replace(p.config, "spool memory", "spool disk {dir}/spool-"+name, 1)
-				}
-				p.write("shared.xml", responding(p))
+				p := newDiskPair(t, service.URL)
 				running := map[string]*exec.Cmd{"ss2": p.start("ss2"), "ss1": p.start("ss1")}
 
 				held.Store(true)

@@ -97,8 +97,8 @@ type Ports struct {
 // Exchanges bound the message exchanges in progress. Those that are sent and those that are received are counted apart. Who
 // comes when there is no place waits for one, unless as many do already, and is refused in the end.
 type Exchanges struct {
-	// How many there may be in each direction. Default: 2048, or one for every 512 KiB of the memory limit of the process,
-	// whichever is less, and at least 64.
+	// How many there may be in each direction. Default: 2048, or one for every 2.5 MiB of the memory limit of the process,
+	// whichever is less, and at least 16.
 	All int `json:"all,omitempty"`
 
 	// How many of these with one other security server. Default: a quarter of all.

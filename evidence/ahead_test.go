@@ -181,6 +181,19 @@ func TestCrashInZeros(t *testing.T) {
 	}
 }
 
+// found returns the message ids of the records that a store finds, and the last damage that it tells of.
+func found(t *testing.T, s Store) (ids []string, damage *DamageError) {
+	t.Helper()
+	for r, err := range s.Find(t.Context(), Query{}) {
+		if err != nil && !errors.As(err, &damage) {
+			t.Error(err)
+		} else if err == nil {
+			ids = append(ids, r.MessageID)
+		}
+	}
+	return ids, damage
+}
+
 // An octet of the last record that has changed is damage, whichever it is, and stays damage.
 func TestDamageInZeros(t *testing.T) {
 	for _, size := range []int{1, 1000} {
@@ -189,15 +202,7 @@ func TestDamageInZeros(t *testing.T) {
 		want := DamageError{firstSegment, begin, 0}
 		damaged := func(s Store, records []string) {
 			t.Helper()
-			var got []string
-			var damage *DamageError
-			for r, err := range s.Find(t.Context(), Query{}) {
-				if err != nil && !errors.As(err, &damage) {
-					t.Error(err)
-				} else if err == nil {
-					got = append(got, r.MessageID)
-				}
-			}
+			got, damage := found(t, s)
 			if damage == nil || damage.From != want.From || damage.To < end || want.To != 0 && *damage != want {
 				t.Errorf("told of %+v, want %+v", damage, want)
 			} else {
@@ -261,15 +266,7 @@ func TestHoleInZeros(t *testing.T) {
 	setImage(t, dir, image)
 	breaks(t, dir, 2, "before it is opened")
 	s := openAt(t, dir, segmentSize)
-	var got []string
-	var damage *DamageError
-	for r, err := range s.Find(t.Context(), Query{}) {
-		if err != nil && !errors.As(err, &damage) {
-			t.Error(err)
-		} else if err == nil {
-			got = append(got, r.MessageID)
-		}
-	}
+	got, damage := found(t, s)
 	if damage == nil || *damage != (DamageError{firstSegment, ends[1], ends[2]}) || !slices.Equal(got, []string{"0", "2"}) {
 		t.Errorf("found %q, told of %v", got, damage)
 	}

@@ -113,8 +113,8 @@ const (
 )
 
 // scan adds the whole records from l.End on. Octets between records that are no record are noted as damage; what
-// follows the last record is left alone, for it may be torn or was never durable: l.End is before it. In the last segment after a crash it is
-// damage where it was not torn.
+// follows the last record is left alone, for it may be torn or was never durable: l.End is before it. In the last segment
+// after a crash it is damage where it was not torn.
 func (s *segment) scan(l *live, f io.ReaderAt, size int64, mode scanMode) error {
 	l.Size = size
 	at := l.End

@@ -59,8 +59,8 @@ func (b *buffer) forget() {
 }
 
 // fill reads once, after making room for n octets; of a large body until the buffer is full, for a connection gives a record
-// of TLS at a time, and whoever writes such pieces on has to gather them again. What it moves is little: no more than Readers hold back while
-// they wait for the rest of a delimiter.
+// of TLS at a time, and whoever writes such pieces on has to gather them again. What it moves is little: no more than
+// Readers hold back while they wait for the rest of a delimiter.
 func (b *buffer) fill(n int) {
 	size := len(b.data)
 	switch {

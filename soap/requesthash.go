@@ -98,14 +98,8 @@ func (h *headed) Read(p []byte) (int, error) {
 
 // WriteTo implements io.WriterTo.
 func (h *headed) WriteTo(w io.Writer) (n int64, err error) {
-	if len(h.head) > 0 {
-		k, err := w.Write(h.head)
-		if err == nil && k < len(h.head) {
-			err = io.ErrShortWrite
-		}
-		if n, h.head = int64(k), h.head[k:]; err != nil {
-			return n, err
-		}
+	if n, err = drain(w, &h.head); err != nil {
+		return n, err
 	}
 	k, err := io.Copy(w, h.tail)
 	return n + k, err

@@ -226,14 +226,8 @@ const copyBuffer = 32 << 10
 
 // WriteTo is Read without a copy in between.
 func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
-	if len(e.buf) > 0 {
-		k, err := w.Write(e.buf)
-		if err == nil && k < len(e.buf) {
-			err = io.ErrShortWrite
-		}
-		if n, e.buf = int64(k), e.buf[k:]; err != nil {
-			return n, err
-		}
+	if n, err = drain(w, &e.buf); err != nil {
+		return n, err
 	}
 	if e.err != nil { // Open has read it to its end
 		e.finish()
@@ -262,6 +256,19 @@ func (e *Envelope) WriteTo(w io.Writer) (n int64, err error) {
 		e.finish()
 	}
 	return n, err
+}
+
+// drain writes what is in b and takes it out.
+func drain(w io.Writer, b *[]byte) (int64, error) {
+	if len(*b) == 0 {
+		return 0, nil
+	}
+	n, err := w.Write(*b)
+	if err == nil && n < len(*b) {
+		err = io.ErrShortWrite
+	}
+	*b = (*b)[n:]
+	return int64(n), err
 }
 
 // checked is an Envelope that writes on what it has checked.

@@ -264,7 +264,7 @@ func record(n, octets int) *evidence.Record {
 	}
 }
 
-// sizeOf returns the octets in the files of a folder that hold records.
+// sizeOf returns the octets in the files of a folder.
 func sizeOf(dir string) (octets int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

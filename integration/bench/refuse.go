@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 )
@@ -109,15 +108,5 @@ func (b *bench) refused(ctx context.Context, c *contestant, m message, fault str
 
 // left returns the octets in the receiver's spool.
 func (b *bench) left(c *contestant) (octets int64, err error) {
-	err = filepath.WalkDir(filepath.Join(b.lab.dir, c.far.name, "spool"), func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			octets += info.Size()
-		}
-		return err
-	})
-	return octets, err
+	return sizeOf(filepath.Join(b.lab.dir, c.far.name, "spool"))
 }
